@@ -1,0 +1,1 @@
+"""Ditto agent nodes as Celery tasks."""
