@@ -1,4 +1,4 @@
-"""A private Valkey or Redis child process behind a unix socket: no port, no root, gone when its parent is gone."""
+"""A private Valkey or Redis child process behind a unix socket: no port, no root, gone with its parent."""
 
 import os
 import re
@@ -13,6 +13,7 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from importlib.util import find_spec
+from itertools import chain
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -115,18 +116,14 @@ class EmbeddedServer:
 
     def stop(self) -> None:
         """End the server in an orderly way (the append-only file is flushed); a second call does nothing."""
-        process, self._process = self._process, None
-        if process is not None and os.getpid() == self._owner:  # a forked child must not end its parent's server
-            _end(process)
-            self.socket_path.unlink(missing_ok=True)
-        if os.getpid() == self._owner:
-            self._remove_temporary()
+        if os.getpid() != self._owner:
+            return  # a forked child must not end its parent's server
+        self._end()
+        self._remove_temporary()
 
     def restart(self) -> None:
         """Stop and start on the same directory and socket; data survives only with `appendonly`."""
-        process, self._process = self._process, None
-        if process is not None:
-            _end(process)
+        self._end()
         self.start()
 
     def kill(self) -> None:
@@ -143,6 +140,17 @@ class EmbeddedServer:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
+
+    def _end(self) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        process.terminate()
+        try:
+            process.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
 
     def _prepare_directory(self) -> None:
         if self.directory == Path():
@@ -170,13 +178,18 @@ class EmbeddedServer:
             return _spawn_from_lasting_thread(command, log.fileno(), self.directory)
 
     def _options(self) -> list[str]:
-        return [
-            *("--port", "0", "--bind", "127.0.0.1", "--daemonize", "no"),
-            *("--unixsocket", str(self.socket_path), "--unixsocketperm", "700"),
-            *("--dir", str(self.directory), "--save", "", "--appendonly", "yes" if self._appendonly else "no"),
-            *("--maxmemory-policy", "noeviction"),  # anything else would drop queues and sessions silently
-            *self._extra_args,
-        ]
+        options = {
+            "--port": "0",
+            "--bind": "127.0.0.1",
+            "--daemonize": "no",
+            "--unixsocket": str(self.socket_path),
+            "--unixsocketperm": "700",
+            "--dir": str(self.directory),
+            "--save": "",
+            "--appendonly": "yes" if self._appendonly else "no",
+            "--maxmemory-policy": "noeviction",  # anything else would drop queues and sessions silently
+        }
+        return [*chain.from_iterable(options.items()), *self._extra_args]
 
     def _wait_until_ready(self, process: subprocess.Popen[bytes]) -> None:
         deadline = time.monotonic() + START_TIMEOUT_S
@@ -200,7 +213,12 @@ def _spawn_from_lasting_thread(command: Sequence[str], log: int, directory: Path
     def run() -> None:
         try:
             child = subprocess.Popen(  # noqa: S603 -- our interpreter and a server binary that was looked up
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=directory, start_new_session=True
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=directory,
+                start_new_session=True,
             )
         except OSError as error:
             started.append(error)
@@ -225,12 +243,3 @@ def _answers(socket_path: Path) -> bool:
         probe.sendall(b"PING\r\n")
         return probe.recv(64).startswith((b"+PONG", b"-NOAUTH"))  # while an append-only file loads: -LOADING
     return False
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    process.terminate()
-    try:
-        process.wait(STOP_TIMEOUT_S)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()

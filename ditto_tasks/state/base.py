@@ -3,20 +3,9 @@
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
+from ditto_tasks.cancellation import CancelToken
 from ditto_tasks.context.models import Context
-from ditto_tasks.models import CancelToken, Scope
-
-
-@dataclass(frozen=True, slots=True)
-class ContextCall:
-    """What a caller hands to a node and the node hands on, unchanged, to store, queue and services."""
-
-    token: CancelToken | None = None
-    runtime: object | None = None
-
-    def raise_if_cancelled(self) -> None:
-        if self.token is not None:
-            self.token.raise_if_cancelled()
+from ditto_tasks.models import Scope
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,14 +46,18 @@ class Outcome:
 class ContextStateStore(Protocol):
     """Contexts by scope. Safe for use from several threads, processes and machines."""
 
-    def get(self, scope: Scope, call: ContextCall | None = None) -> StoredContext | None:
+    def get(self, scope: Scope, call: CancelToken | None = None) -> StoredContext | None:
         """The stored context, or None. Never writes and never renews a time to live.
 
         Raises ContextError INVALID_STATE for a record that nobody can read; driver errors pass raw.
         """
 
     def compare_and_set(
-        self, scope: Scope, expected_version: str | None, next: Context, call: ContextCall | None = None
+        self,
+        scope: Scope,
+        expected_version: str | None,
+        next: Context,  # noqa: A002 -- the name that the port has in every runtime
+        call: CancelToken | None = None,
     ) -> StoredContext:
         """Atomically write `next` if the stored version is `expected_version` (None: nothing is stored).
 
@@ -86,7 +79,12 @@ class OperationLog(Protocol):
         """The recorded outcome, or None. Writes nothing; an older epoch is no error here."""
 
     def commit(
-        self, scope: Scope, operation: Operation, *, expected_version: str | None, next: Context
+        self,
+        scope: Scope,
+        operation: Operation,
+        *,
+        expected_version: str | None,
+        next: Context,  # noqa: A002 -- as in compare_and_set
     ) -> Outcome:
         """Compare-and-set plus the record of its outcome, in one step; STATE_CONFLICT records nothing."""
 
