@@ -1,0 +1,58 @@
+"""The `runtime` group: what holds for tasks of every domain."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from ditto_tasks.settings.group import Group, Milliseconds, Positive
+
+
+class React(Group):
+    """Bounds of the react flow beside its steps, which `runtime.maxTurns` bounds."""
+
+    max_action_calls: Positive = 16
+    max_total_tokens: Positive | None = None
+
+
+class Shards(Group):
+    """How scopes are spread over shard queues, and how long a worker may hold one."""
+
+    # fixed for the life of a deployment: another count sends a scope to another queue
+    count: Annotated[int, Field(ge=1, le=4096)] = 64
+    lease_ms: Annotated[int, Field(ge=300, le=600_000)] = 5_000
+    max_depth: Positive = 10_000
+    mutation_timeout_ms: Milliseconds = 30_000
+
+
+class Pipelines(Group):
+    """What a pipeline does when its time is up or a search fails."""
+
+    deadline_ms: Milliseconds = 600_000
+    on_search_failure: Literal["fail", "skip"] = "fail"
+
+
+class Results(Group):
+    """How long results stay in the result backend."""
+
+    expires_ms: Milliseconds = 3_600_000
+
+
+class Batch(Group):
+    """How a batch run shares shards with interactive calls."""
+
+    chunk_ms: Milliseconds = 50
+    max_outstanding: Positive = 512
+
+
+class Runtime(Group):
+    """The `runtime` group."""
+
+    timeout_ms: Milliseconds = 30_000
+    max_turns: Positive = 8
+    graph_concurrency: Positive = 8
+    loop_max_iterations: Positive = 32
+    react: React = React()
+    shards: Shards = Shards()
+    pipelines: Pipelines = Pipelines()
+    results: Results = Results()
+    batch: Batch = Batch()
