@@ -40,7 +40,8 @@ def _separate_databases(connections: Connections) -> None:
         ("DITTO_RESULT_BACKEND_URL", connections.result_backend_url),
     ):
         if other == connections.context_redis_url:
-            raise invalid("DITTO_WORKER_CONTEXT_REDIS_URL", f"is the same database as {name}; contexts need their own")
+            reason = f"is the same database as {name}; contexts need their own"
+            raise invalid("DITTO_WORKER_CONTEXT_REDIS_URL", reason)
 
 
 def _known_infer_provider(settings: Settings) -> None:
@@ -48,5 +49,3 @@ def _known_infer_provider(settings: Settings) -> None:
     # the built-in provider needs no connection
     if name is not None and name != "extractive" and name not in settings.shared.providers:
         raise invalid("DITTO_WORKER_INFER_MODEL_PROVIDER", "is not in DITTO_SHARED_PROVIDERS")
-
-

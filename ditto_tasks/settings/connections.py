@@ -55,13 +55,17 @@ class Connections(FromEnvironment):
     memory_qdrant_url: Url | None = Field(None, alias="DITTO_WORKER_MEMORY_QDRANT_URL")
     memory_qdrant_collection: Identifier | None = Field(None, alias="DITTO_WORKER_MEMORY_QDRANT_COLLECTION")
     memory_qdrant_api_key: SecretStr | None = Field(None, alias="DITTO_WORKER_MEMORY_QDRANT_API_KEY")
-    memory_embedding_dimensions: Dimensions | None = Field(None, alias="DITTO_WORKER_MEMORY_EMBEDDING_DIMENSIONS")
+    memory_embedding_dimensions: Dimensions | None = Field(
+        None, alias="DITTO_WORKER_MEMORY_EMBEDDING_DIMENSIONS"
+    )
     infer_model: str | None = Field(None, alias="DITTO_WORKER_INFER_MODEL")
     infer_model_provider: str | None = Field(None, alias="DITTO_WORKER_INFER_MODEL_PROVIDER")
     embedding_base_url: Url | None = Field(None, alias="DITTO_WORKER_RETRIEVAL_EMBEDDING_BASE_URL")
     embedding_model: str | None = Field(None, alias="DITTO_WORKER_RETRIEVAL_EMBEDDING_MODEL")
     embedding_api_key: SecretStr | None = Field(None, alias="DITTO_WORKER_RETRIEVAL_EMBEDDING_API_KEY")
-    brave_search_api_key: SecretStr | None = Field(None, alias="DITTO_WORKER_INTERACTION_BRAVE_SEARCH_API_KEY")
+    brave_search_api_key: SecretStr | None = Field(
+        None, alias="DITTO_WORKER_INTERACTION_BRAVE_SEARCH_API_KEY"
+    )
     # "user:password" of the Flower pages
     flower_basic_auth: SecretStr | None = Field(None, alias="DITTO_FLOWER_BASIC_AUTH")
 

@@ -9,7 +9,14 @@ from pydantic import BaseModel, ValidationError
 
 from ditto_tasks.settings.checks import check
 from ditto_tasks.settings.connections import Connections, FromEnvironment, Sandbox, Startup
-from ditto_tasks.settings.snapshot import Document, Provider, ProviderConnection, ProviderTuning, Settings, Shared
+from ditto_tasks.settings.snapshot import (
+    Document,
+    Provider,
+    ProviderConnection,
+    ProviderTuning,
+    Settings,
+    Shared,
+)
 from ditto_tasks.settings.yaml import invalid, read_yaml
 
 M = TypeVar("M", bound=BaseModel)

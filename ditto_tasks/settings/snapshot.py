@@ -1,11 +1,11 @@
 """The one frozen value that the rest of the package gets."""
 
 from collections.abc import Mapping
-from typing import Annotated
+from typing import Annotated, cast
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr
 
-from ditto_tasks.json_values import FrozenDict
+from ditto_tasks.json_values import FrozenDict, JsonObject
 from ditto_tasks.settings.connections import Connections, FromEnvironment, Sandbox, Url
 from ditto_tasks.settings.group import Group, Milliseconds
 from ditto_tasks.settings.runtime import Runtime
@@ -60,12 +60,17 @@ class Document(Group):
     workers: Workers = Workers()
 
 
+def _frozen(providers: Mapping[str, Provider]) -> Mapping[str, Provider]:
+    # FrozenDict is typed for JSON; that it refuses every change is what is wanted here
+    return cast("Mapping[str, Provider]", FrozenDict(cast("JsonObject", providers)))
+
+
 class Shared(BaseModel):
     """What several domains use."""
 
     model_config = ConfigDict(frozen=True, hide_input_in_errors=True)
     # by name; only those that DITTO_SHARED_PROVIDERS lists
-    providers: Annotated[Mapping[str, Provider], AfterValidator(FrozenDict)] = FrozenDict()
+    providers: Annotated[Mapping[str, Provider], AfterValidator(_frozen)] = _frozen({})
     sandbox: Sandbox = Sandbox()
 
 
@@ -86,6 +91,8 @@ class Settings(BaseModel):
     @property
     def longest_task_ms(self) -> int:
         """The longest that one task may run; a broker must not redeliver it before."""
+        mutation_ms = self.runtime.shards.mutation_timeout_ms
         trajectory_ms = self.infer.constraints.timeout_ms or 0
         providers_ms = (provider.timeout_ms or 0 for provider in self.shared.providers.values())
-        return max(self.runtime.timeout_ms, self.runtime.shards.mutation_timeout_ms, trajectory_ms, *providers_ms)
+        tool_ms = self.interaction.tool.timeout_ms
+        return max(self.runtime.timeout_ms, mutation_ms, trajectory_ms, tool_ms, *providers_ms)

@@ -23,7 +23,7 @@ class _Reader(yaml.SafeLoader):
     def compose_node(self, parent: yaml.Node | None, index: object) -> yaml.Node | None:
         outer = self.path
         self.path = (*outer, *_step(index))
-        event = self.peek_event()
+        event = self.peek_event()  # type: ignore[no-untyped-call]  # PyYAML's stubs leave it out
         if getattr(event, "anchor", None) is not None:
             raise invalid(".".join(self.path), "anchors and aliases are not allowed")
         node = super().compose_node(parent, index)  # type: ignore[arg-type]  # typeshed: index is int only
@@ -38,7 +38,7 @@ def _step(index: object) -> tuple[str, ...]:
 
 
 def invalid(path: str, reason: str) -> SettingsError:
-    """The error for one bad key; the reason never holds the value, which may be a secret in the wrong place."""
+    """The error for one bad key; the reason never holds the value: it may be a secret in the wrong place."""
     return SettingsError("INVALID_SETTINGS", f"{path or 'settings'}: {reason}", {"path": path})
 
 
