@@ -1,0 +1,109 @@
+"""Canonical JSON as the reference runtime writes it, and the ids that are hashes of it."""
+
+from __future__ import annotations
+
+import hashlib
+from json.encoder import encode_basestring
+from typing import Final
+
+from ditto_tasks.errors import ContextError
+from ditto_tasks.json_values import InvalidJson, JsonObject, JsonValue, WireForm, freeze, pointer
+
+EXACT_INTEGER: Final = 2**53  # up to here an integer is its own double
+SCOPE_KEYS: Final = ("sessionId", "turnId", "invocationId")  # in the order in which they are hashed
+
+
+def canonical_json(value: object) -> str:
+    """Keys sorted by UTF-16 code units, numbers as ECMAScript writes them, no spaces."""
+    try:
+        frozen = freeze(value.wire_form() if isinstance(value, WireForm) else value)
+    except InvalidJson as problem:
+        raise ContextError.invalid_input(problem.path, problem.reason) from None
+    return canonical_text(frozen)
+
+
+def canonical_text(value: JsonValue) -> str:
+    """`canonical_json` of a value that is known to be JSON."""
+    return escape_lone_surrogates(_render(value))
+
+
+def stable_id(prefix: str, value: object) -> str:
+    """`prefix:` and the SHA-256 of the canonical form, in lower-case hex."""
+    digest = hashlib.sha256(canonical_json(value).encode("utf-8")).hexdigest()
+    return f"{prefix}:{digest}"
+
+
+def scope_key(scope: object) -> str:
+    """`scope:<hex>` of a Scope or of its wire form; each set of ids given has a key of its own."""
+    ids = check_scope(scope.wire_form() if isinstance(scope, WireForm) else scope)
+    return stable_id("scope", [ids.get(key) for key in SCOPE_KEYS])
+
+
+def check_scope(scope: object) -> dict[str, str]:
+    """The ids of a wire scope: at least one, each a nonempty string, no other key."""
+    if not isinstance(scope, dict) or not scope:
+        raise ContextError.invalid_input("/scope", "must be an object with at least one id")
+    for key, value in scope.items():
+        if key not in SCOPE_KEYS:
+            raise ContextError.invalid_input("/scope", f"may have {', '.join(SCOPE_KEYS)} only")
+        if not isinstance(value, str) or not value:
+            raise ContextError.invalid_input("/scope" + pointer(key), "must be a nonempty string")
+    return scope
+
+
+def number_text(value: float) -> str:
+    """A finite number as ECMAScript's Number-to-string writes it (integers are rounded to double)."""
+    if isinstance(value, int) and -EXACT_INTEGER <= value <= EXACT_INTEGER:
+        return str(value)
+    mantissa, _, exponent = repr(float(value)).partition("e")
+    if not exponent:
+        return "0" if value == 0 else mantissa.removesuffix(".0")
+    return _exponent_form(mantissa, int(exponent))
+
+
+def _exponent_form(mantissa: str, exponent: int) -> str:
+    """Python writes an exponent from 1e16 and below 1e-4; ECMAScript from 1e21 and below 1e-6."""
+    sign = "-" if mantissa.startswith("-") else ""
+    digits = mantissa.lstrip("-").replace(".", "")
+    if 0 < exponent < 21:
+        return sign + digits.ljust(exponent + 1, "0")
+    if -7 < exponent < 0:
+        return f"{sign}0.{'0' * (-exponent - 1)}{digits}"
+    return f"{mantissa}e{exponent:+d}"
+
+
+def escape_lone_surrogates(text: str) -> str:
+    """Pairs joined and lone ones written as escapes, as a well-formed JSON.stringify does."""
+    if text.isascii():
+        return text
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        joined = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
+        return joined.encode("utf-8", "backslashreplace").decode("utf-8")
+    return text
+
+
+def _render(value: JsonValue) -> str:
+    match value:
+        case str():
+            return encode_basestring(value)
+        case None:
+            return "null"
+        case bool():
+            return "true" if value else "false"
+        case int() | float():
+            return number_text(value)
+        case list():
+            return f"[{','.join(map(_render, value))}]"
+        case dict():
+            return _render_object(value)
+
+
+def _render_object(value: JsonObject) -> str:
+    members = [f"{encode_basestring(key)}:{_render(value[key])}" for key in sorted(value, key=_code_units)]
+    return f"{{{','.join(members)}}}"
+
+
+def _code_units(key: str) -> bytes:
+    return key.encode("utf-16-be", "surrogatepass")

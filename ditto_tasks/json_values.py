@@ -1,0 +1,274 @@
+"""The JSON domain: what counts as content, its frozen form, and its bytes.
+
+A frozen value equals the plain one, raises TypeError on any change, and was checked once: `freeze`
+gives it back as it is, so that values pass from node to node without being copied or read again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from typing import Final, NoReturn, Protocol, TypeAlias, runtime_checkable
+
+import orjson
+
+JsonScalar: TypeAlias = None | bool | int | float | str
+JsonValue: TypeAlias = "JsonScalar | list[JsonValue] | dict[str, JsonValue]"
+JsonObject: TypeAlias = "dict[str, JsonValue]"
+
+MAX_DEPTH: Final = 200  # levels; a scalar is 0, [] is 1. Far below where any decoder gives up.
+TOO_DEEP: Final = "nested too deeply"
+MESSAGE_DEPTH: Final = 256  # levels of a whole message: content plus what wraps it
+_WORD: Final = 2**63
+
+
+@runtime_checkable
+class WireForm(Protocol):
+    """A value that knows its JSON form: the frozen models."""
+
+    def wire_form(self) -> JsonObject:
+        """The JSON object that stands for this value on the wire."""
+
+
+class InvalidJson(ValueError):
+    """A value outside the JSON domain; `path` is a JSON pointer to it."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(path, reason)
+        self.path = path
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"{self.path or 'value'}: {self.reason}"
+
+    def within(self, key: str | int) -> InvalidJson:
+        """The same problem seen from the container that holds it under `key`."""
+        self.path = pointer(key) + self.path
+        self.args = (self.path, self.reason)
+        return self
+
+
+def pointer(*keys: str | int) -> str:
+    """A JSON pointer (RFC 6901); lone surrogates are written as escapes, so that it can be printed."""
+    return "".join(f"/{_pointer_token(str(key))}" for key in keys)
+
+
+def _pointer_token(key: str) -> str:
+    escaped = key.replace("~", "~0").replace("/", "~1")
+    return escaped.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def _refuse(self: object, *_: object, **__: object) -> NoReturn:
+    raise TypeError(f"{type(self).__name__} is frozen")
+
+
+class FrozenDict(dict[str, JsonValue]):
+    """A JSON object that cannot change. `depth` is set by `freeze` only, and marks it as checked."""
+
+    __slots__ = ("depth",)
+    depth: int
+
+    __setitem__ = __delitem__ = __ior__ = _refuse  # type: ignore[assignment]  # every mutator raises
+    clear = pop = popitem = setdefault = update = _refuse  # type: ignore[assignment]  # every mutator raises
+
+    def __copy__(self) -> FrozenDict:
+        return self
+
+    def __deepcopy__(self, memo: object) -> FrozenDict:
+        return self
+
+    def __reduce__(self) -> tuple[type[FrozenDict], tuple[dict[str, JsonValue]]]:
+        return FrozenDict, (dict(self),)
+
+
+class FrozenList(list[JsonValue]):
+    """A JSON array that cannot change. `depth` is set by `freeze` only, and marks it as checked."""
+
+    __slots__ = ("depth",)
+    depth: int
+
+    __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse  # type: ignore[assignment]  # every mutator raises
+    append = extend = insert = pop = remove = _refuse  # type: ignore[assignment]  # every mutator raises
+    clear = sort = reverse = _refuse  # type: ignore[assignment]  # every mutator raises
+
+    def __copy__(self) -> FrozenList:
+        return self
+
+    def __deepcopy__(self, memo: object) -> FrozenList:
+        return self
+
+    def __reduce__(self) -> tuple[type[FrozenList], tuple[list[JsonValue]]]:
+        return FrozenList, (list(self),)
+
+
+def freeze(value: object, *, path: str = "", max_depth: int = MAX_DEPTH) -> JsonValue:
+    """The frozen copy of `value`, or InvalidJson with the path of what is not JSON.
+
+    A cycle is refused as nested too deeply. Tuples are refused: they would not come back equal.
+    """
+    try:
+        return _freeze(value, max_depth)
+    except InvalidJson as problem:
+        raise InvalidJson(path + problem.path, problem.reason) from None
+
+
+def _freeze(value: object, levels: int) -> JsonValue:
+    kind = type(value)
+    if kind is str or kind is bool or value is None:
+        return value  # type: ignore[return-value]  # narrowed by the exact type
+    freezer = _FREEZERS.get(kind)
+    return _freeze_subclass(value, levels) if freezer is None else freezer(value, levels)
+
+
+def _freeze_int(value: int, _levels: int) -> int:
+    if not -_WORD <= value < _WORD:
+        try:
+            float(value)
+        except OverflowError:
+            raise InvalidJson("", "not a finite number") from None
+    return value
+
+
+def _freeze_float(value: float, _levels: int) -> float:
+    if value - value != 0.0:  # true of NaN and both infinities only
+        raise InvalidJson("", "not a finite number")
+    return value
+
+
+def _freeze_dict(value: dict[object, object], levels: int) -> FrozenDict:
+    if not levels:
+        raise InvalidJson("", TOO_DEEP)
+    frozen: dict[str, JsonValue] = {}
+    deepest = 0
+    for key, child in value.items():
+        if type(key) is not str:
+            key = _plain_key(key)
+        if type(child) is str:
+            frozen[key] = child
+            continue
+        try:
+            frozen[key] = item = _freeze(child, levels - 1)
+        except InvalidJson as problem:
+            raise problem.within(key) from None
+        if type(item) in _CONTAINERS and item.depth > deepest:  # type: ignore[union-attr]  # containers have it
+            deepest = item.depth  # type: ignore[union-attr]  # containers have it
+    result = FrozenDict(frozen)
+    result.depth = deepest + 1
+    return result
+
+
+def _freeze_list(value: list[object], levels: int) -> FrozenList:
+    if not levels:
+        raise InvalidJson("", TOO_DEEP)
+    frozen: list[JsonValue] = []
+    deepest = 0
+    for index, child in enumerate(value):
+        try:
+            item = _freeze(child, levels - 1)
+        except InvalidJson as problem:
+            raise problem.within(index) from None
+        frozen.append(item)
+        if type(item) in _CONTAINERS and item.depth > deepest:  # type: ignore[union-attr]  # containers have it
+            deepest = item.depth  # type: ignore[union-attr]  # containers have it
+    result = FrozenList(frozen)
+    result.depth = deepest + 1
+    return result
+
+
+def _freeze_frozen_dict(value: FrozenDict, levels: int) -> FrozenDict:
+    if getattr(value, "depth", levels + 1) <= levels:
+        return value
+    return _freeze_dict(value, levels)  # type: ignore[arg-type]  # dict is invariant
+
+
+def _freeze_frozen_list(value: FrozenList, levels: int) -> FrozenList:
+    if getattr(value, "depth", levels + 1) <= levels:
+        return value
+    return _freeze_list(value, levels)  # type: ignore[arg-type]  # list is invariant
+
+
+def _freeze_subclass(value: object, levels: int) -> JsonValue:
+    """Subclasses of the JSON types (enums, ordered dicts) are taken as what they extend."""
+    match value:
+        case str():
+            return str.__str__(value)
+        case int():
+            return _freeze_int(int.__int__(value), levels)
+        case float():
+            return _freeze_float(float.__float__(value), levels)
+        case dict():
+            return _freeze_dict(value, levels)
+        case list():
+            return _freeze_list(value, levels)
+    raise InvalidJson("", f"{type(value).__name__} is not JSON")
+
+
+def _plain_key(key: object) -> str:
+    if isinstance(key, str):
+        return str.__str__(key)
+    raise InvalidJson("", f"a key is {type(key).__name__}, not a string")
+
+
+_CONTAINERS: Final = frozenset({FrozenDict, FrozenList})
+_FREEZERS: Final[dict[type, Callable[..., JsonValue]]] = {
+    int: _freeze_int,
+    float: _freeze_float,
+    FrozenDict: _freeze_frozen_dict,
+    FrozenList: _freeze_frozen_list,
+    dict: _freeze_dict,
+    list: _freeze_list,
+}
+
+
+def encode(value: object, *, max_depth: int = MESSAGE_DEPTH) -> bytes:
+    r"""Compact UTF-8 JSON: text raw, lone surrogates as `\udXXX`, integers with all their digits.
+
+    The domain is checked first (cheap for frozen values): orjson would turn NaN into null.
+    """
+    frozen = freeze(value, max_depth=max_depth)
+    try:
+        return orjson.dumps(frozen)
+    except orjson.JSONEncodeError:  # a lone surrogate, an integer over 64 bits, or over 254 levels
+        text = json.dumps(frozen, ensure_ascii=False, separators=(",", ":"))
+        return text.encode("utf-8", "backslashreplace")  # only lone surrogates are replaced
+
+
+def decode(data: bytes | str, *, max_depth: int = MESSAGE_DEPTH) -> JsonValue:
+    """The plain value that `data` (UTF-8 JSON) holds; InvalidJson for anything else.
+
+    Python's own decoder, since orjson rounds integers over 64 bits and refuses lone surrogates.
+    A number too large for a double comes back as it is: `freeze` names its path.
+    """
+    try:
+        text = data if isinstance(data, str) else data.decode("utf-8")
+        value: JsonValue = json.loads(text, parse_constant=_refuse_constant)
+    except RecursionError:
+        raise InvalidJson("", TOO_DEEP) from None
+    except ValueError as problem:
+        reason = problem.reason if isinstance(problem, InvalidJson) else "not JSON"
+        raise InvalidJson("", reason) from None
+    if _deeper_than(value, max_depth):
+        raise InvalidJson("", TOO_DEEP)
+    return value
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise InvalidJson("", f"{name} is not JSON")
+
+
+def _deeper_than(value: JsonValue, levels: int) -> bool:
+    layer = [value] if isinstance(value, (dict, list)) else []
+    for _ in range(levels):
+        if not layer:
+            return False
+        layer = [child for parent in layer for child in _children(parent) if isinstance(child, (dict, list))]
+    return bool(layer)
+
+
+def _children(parent: JsonValue) -> Iterable[JsonValue]:
+    match parent:
+        case dict():
+            return parent.values()
+        case list():
+            return parent
+    return ()

@@ -1,0 +1,228 @@
+"""Frozen values shared by all domains, and their wire form.
+
+On the wire keys are camelCase and absent optional keys are left out; in Python attributes are
+snake_case and absent is None. Text and content are checked here, not by pydantic's own string
+type, which refuses lone surrogates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple, TypeVar, get_args
+
+from pydantic import BaseModel, ConfigDict, Field, PlainValidator, ValidationError, WithJsonSchema
+from pydantic import model_validator
+from pydantic.alias_generators import to_camel
+from pydantic.fields import FieldInfo
+from typing_extensions import Self
+
+from ditto_tasks.cancellation import CancelToken
+from ditto_tasks.canonical import check_scope
+from ditto_tasks.errors import DittoError, NodeInputError
+from ditto_tasks.json_values import FrozenDict, FrozenList, JsonObject, JsonValue, freeze, pointer
+
+__all__ = [
+    "CancelToken",
+    "Count",
+    "Json",
+    "JsonMap",
+    "NodeError",
+    "NodeResult",
+    "NonEmptyText",
+    "Reference",
+    "Scope",
+    "Text",
+    "WireModel",
+    "from_wire",
+    "to_wire",
+]
+
+
+class _NullIsValue:
+    """Marks a field whose None is JSON null rather than absence."""
+
+
+def _check_text(value: object) -> str:
+    if not isinstance(value, str):
+        raise ValueError("must be a string")
+    return value
+
+
+def _check_nonempty(value: object) -> str:
+    if not _check_text(value):
+        raise ValueError("must not be empty")
+    return str(value)
+
+
+def _check_object(value: object) -> JsonValue:
+    if not isinstance(value, dict):
+        raise ValueError("must be an object")
+    return freeze(value)
+
+
+if TYPE_CHECKING:
+    Text = str
+    NonEmptyText = str
+    Json = JsonValue
+    JsonMap = JsonObject
+else:
+    Text = Annotated[str, PlainValidator(_check_text), WithJsonSchema({"type": "string"})]
+    NonEmptyText = Annotated[
+        str, PlainValidator(_check_nonempty), WithJsonSchema({"type": "string", "minLength": 1})
+    ]
+    Json = Annotated[object, PlainValidator(freeze), WithJsonSchema({}), _NullIsValue()]
+    JsonMap = Annotated[dict, PlainValidator(_check_object), WithJsonSchema({"type": "object"})]
+
+Count = Annotated[int, Field(ge=1, le=10_000, strict=True)]
+
+
+class _WireField(NamedTuple):
+    attribute: str
+    key: str
+    always: bool
+    null_is_value: bool
+
+
+class WireModel(BaseModel):
+    """A frozen value with a camelCase wire form; unknown keys are refused."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        alias_generator=to_camel,
+        validate_by_name=True,
+        validate_by_alias=True,
+        hide_input_in_errors=True,
+    )
+
+    def wire_form(self) -> JsonObject:
+        """The JSON object for this value; content is shared with it, not copied."""
+        wire: JsonObject = {}
+        for attribute, key, always, null_is_value in _wire_fields(type(self)):
+            value = self.__dict__[attribute]
+            if value is not None:
+                wire[key] = to_wire(value)
+            elif always or (null_is_value and attribute in self.model_fields_set):
+                wire[key] = None
+        if self.model_extra:
+            wire.update(self.model_extra)
+        return wire
+
+    @classmethod
+    def assemble(cls, values: dict[str, object], extra: FrozenDict | None = None) -> Self:
+        """A model of values that were already checked, by field name; absent ones get their default."""
+        model = cls.__new__(cls)
+        fill(model, {**_defaults(cls), **values}, set(values), extra)
+        return model
+
+
+def fill(model: BaseModel, values: dict[str, object], given: set[str], extra: FrozenDict | None) -> None:
+    """Give a new instance its state as pydantic's own `model_construct` does."""
+    object.__setattr__(model, "__dict__", values)
+    object.__setattr__(model, "__pydantic_fields_set__", given)
+    object.__setattr__(model, "__pydantic_extra__", extra)
+    object.__setattr__(model, "__pydantic_private__", None)
+
+
+@cache
+def _defaults(model: type[BaseModel]) -> Mapping[str, object]:
+    return {name: field.default for name, field in model.model_fields.items() if not field.is_required()}
+
+
+@cache
+def _wire_fields(model: type[BaseModel]) -> tuple[_WireField, ...]:
+    return tuple(
+        _WireField(name, field.alias or name, field.is_required(), _may_be_null(field))
+        for name, field in model.model_fields.items()
+    )
+
+
+def _may_be_null(field: FieldInfo) -> bool:
+    parts = (*field.metadata, *_nested_args(field.annotation))
+    return any(isinstance(part, _NullIsValue) for part in parts)
+
+
+def _nested_args(annotation: object) -> tuple[object, ...]:
+    args = get_args(annotation)
+    return (*args, *(nested for arg in args for nested in _nested_args(arg)))
+
+
+def to_wire(value: object) -> JsonValue:
+    """The JSON form of a model, of models in lists, tuples and dicts, or of what is JSON already."""
+    match value:
+        case None | bool() | str() | int() | float():
+            return value
+        case WireModel():
+            return value.wire_form()
+        case FrozenDict() | FrozenList():
+            return value
+        case dict():
+            return {key: to_wire(child) for key, child in value.items()}
+        case list() | tuple():
+            return [to_wire(child) for child in value]
+    raise TypeError(f"{type(value).__name__} has no wire form")
+
+
+ModelT = TypeVar("ModelT", bound=BaseModel)
+
+
+def from_wire(model: type[ModelT], data: object, *, error: type[DittoError] = NodeInputError) -> ModelT:
+    """`data` as a `model`, or INVALID_INPUT as an `error` whose details name the path."""
+    if isinstance(data, model):
+        return data
+    if not isinstance(data, dict):
+        raise error.invalid_input("", "must be an object")
+    try:
+        return model.model_validate(data)
+    except ValidationError as problem:
+        first = problem.errors(include_url=False, include_context=False, include_input=False)[0]
+        raise error.invalid_input(pointer(*first["loc"]), first["msg"]) from None
+
+
+class Scope(WireModel):
+    """Which state a call is about. Each set of ids is a scope of its own: nothing falls back."""
+
+    session_id: NonEmptyText | None = None
+    turn_id: NonEmptyText | None = None
+    invocation_id: NonEmptyText | None = None
+
+    @model_validator(mode="after")
+    def _has_an_id(self) -> Self:
+        if not self.wire_form():
+            raise ValueError("at least one id is needed")
+        return self
+
+    @classmethod
+    def parse(cls, scope: object) -> Scope:
+        """A scope from its wire form, or ContextError INVALID_INPUT."""
+        if isinstance(scope, Scope):
+            return scope
+        ids = check_scope(scope)
+        names = {"sessionId": "session_id", "turnId": "turn_id", "invocationId": "invocation_id"}
+        return cls.assemble({names[key]: value for key, value in ids.items()})
+
+
+class Reference(WireModel):
+    """Where something is that is not held inline."""
+
+    uri: NonEmptyText
+    media_type: NonEmptyText | None = None
+    digest: NonEmptyText | None = None
+
+
+class NodeError(WireModel):
+    """Why a node failed; the message is public."""
+
+    code: NonEmptyText
+    message: Text
+
+
+class NodeResult(WireModel):
+    """What a MEMORY, INFER or RETRIEVAL node answers: a failure is a value, not an exception."""
+
+    execution_id: NonEmptyText
+    node: NonEmptyText
+    status: Literal["success", "failed", "cancelled", "timeout"]
+    output: Json | None = None
+    error: NodeError | None = None
