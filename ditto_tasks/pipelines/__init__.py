@@ -1,0 +1,1 @@
+"""Pipelines: several nodes as one Celery canvas, with bindings between their steps."""
