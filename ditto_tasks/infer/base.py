@@ -1,0 +1,109 @@
+"""Ports of INFER: who answers, who listens, who remembers, and the limits of one call."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+from ditto_tasks.errors import InferError
+from ditto_tasks.infer.models import CacheKey
+from ditto_tasks.infer.values import ActionDescriptor, GenerationConfig, Message, Sample
+from ditto_tasks.json_values import JsonObject, JsonValue
+from ditto_tasks.models import CancelToken, JsonMap, NonEmptyText, WireModel
+
+EventKind = Literal["start", "text_delta", "step", "result"]
+Emit = Callable[[JsonObject], None]
+
+
+class TransientProviderError(InferError):
+    """The provider may answer the same request later; ``details.retryAfterMs`` says when, if it told."""
+
+
+class ModelRequest(WireModel):
+    """What a provider is asked; everything that decides the answer is in here."""
+
+    provider: NonEmptyText
+    model: NonEmptyText
+    messages: tuple[Message, ...]
+    generation: GenerationConfig
+    actions: tuple[ActionDescriptor, ...]
+    provider_options: JsonMap
+
+
+class Once(Protocol):
+    """Runs one external effect at most once, however often its task is delivered."""
+
+    def __call__(self, request: ModelRequest, effect: Callable[[], Sample]) -> Sample:
+        """Return the recorded sample of this position, or run ``effect`` and record it."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class InferCall:
+    """The caller's limits on one node call; an absent one falls back to the worker's."""
+
+    timeout_ms: int | None = None
+    retries: int = 0
+    token: CancelToken = field(default_factory=CancelToken)
+    emit: Emit | None = None
+    once: Once | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProviderCall:
+    """The limits that a provider keeps while it answers."""
+
+    token: CancelToken
+    deadline_s: float  # on the clock of ``now``
+    now: Callable[[], float]
+    on_text: Callable[[str], None] | None = None
+
+    def remaining_s(self) -> float:
+        """Seconds left; raises the token's reason or TIMEOUT when there are none."""
+        self.token.raise_if_cancelled()
+        left = self.deadline_s - self.now()
+        if left <= 0:
+            raise InferError("TIMEOUT", "the model did not answer in time")
+        return left
+
+
+class ModelProvider(Protocol):
+    """Answers one request of a model.
+
+    ``sample`` returns by ``call.deadline_s`` and soon after ``call.token`` is cancelled, and leaves no
+    request running then. It never repeats a request by itself. Errors are InferError with a safe
+    message; one that a later repeat may cure is a TransientProviderError.
+    """
+
+    @property
+    def endpoint(self) -> str | None:
+        """Where requests go, or None for a provider without a network."""
+        ...
+
+    @property
+    def default_model(self) -> str | None:
+        """The model asked when the caller names none."""
+        ...
+
+    def sample(self, request: ModelRequest, call: ProviderCall) -> Sample:
+        """Return the model's answer; text is given to ``call.on_text`` as it comes, if set."""
+        ...
+
+    def close(self) -> None:
+        """Close connections; the provider is not used afterwards."""
+        ...
+
+
+class InferCache(Protocol):
+    """Remembers values under a key, for a time, with tags. Every operation is atomic."""
+
+    def lookup(self, key: CacheKey) -> tuple[bool, JsonValue]:
+        """Return (True, value) for a live entry, else (False, None)."""
+        ...
+
+    def write(self, key: CacheKey, value: JsonValue, *, ttl_ms: int | None, tags: tuple[str, ...]) -> None:
+        """Replace the entry; ``ttl_ms`` None keeps it for ever, 0 removes it."""
+        ...
+
+    def invalidate(self, *, key: CacheKey | None, tag: str | None, namespace: str | None) -> int:
+        """Remove the live entries that one selector names; return their number."""
+        ...
