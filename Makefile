@@ -1,0 +1,45 @@
+# Every target does all of its set-up: a virtual environment in .venv, made with uv or else with pip.
+# Nothing is installed elsewhere, nothing needs root, and a second run finds the work done.
+
+BIN := .venv/bin
+SETUP := pyproject.toml uv.lock .ci/venv
+# files run in two processes, each file in one: tests of a file may share a server
+PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile
+DOCS ?= docs
+QUESTION ?= Why is every mutation of one session run in order?
+
+.PHONY: demo up test lint format bench soak clean
+
+demo: .venv/.ditto-base ## run the main pipeline over a folder of texts: make demo DOCS=path QUESTION="..."
+	$(BIN)/ditto demo --docs "$(DOCS)" --question "$(QUESTION)"
+
+up: .venv/.ditto-base ## keep a server, a worker and Flower running until Ctrl-C
+	@$(BIN)/ditto up
+
+lint: .venv/.ditto-dev ## style, format, types
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+
+test: lint ## everything that must hold, the wheel in a fresh environment included
+	$(BIN)/python -m pytest -q tests/test_architecture.py
+	$(PYTEST) $(ARGS)
+
+format: .venv/.ditto-dev ## rewrite the code in the one format
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+bench: .venv/.ditto-dev ## ratios against the ceilings, in one run
+	$(BIN)/python -m benchmarks
+
+soak: .venv/.ditto-dev ## kill workers for minutes and count what was lost
+	$(BIN)/python -m benchmarks.soak
+
+clean: ## remove what the targets made
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .demo dist build
+
+.venv/.ditto-base: $(SETUP)
+	@.ci/venv base
+
+.venv/.ditto-dev: $(SETUP)
+	@.ci/venv dev
