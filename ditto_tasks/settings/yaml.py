@@ -12,7 +12,9 @@ import yaml
 
 from ditto_tasks.errors import SettingsError
 
-TEXT_TAG = "tag:yaml.org,2002:str"
+YAML_TAGS = "tag:yaml.org,2002:"
+TEXT_TAG = f"{YAML_TAGS}str"
+PLAIN_TAGS = {"null", "bool", "int", "float", "str", "seq", "map"}
 
 
 class _Reader(yaml.SafeLoader):
@@ -66,6 +68,8 @@ def _parse(text: str, name: str) -> Mapping[str, object]:
 
 
 def _plain(reader: _Reader, node: yaml.Node, path: tuple[str, ...]) -> object:
+    if node.tag.removeprefix(YAML_TAGS) not in PLAIN_TAGS:
+        raise invalid(".".join(path), "is neither text, number, list nor mapping")
     if isinstance(node, yaml.MappingNode):
         return _mapping(reader, node, path)
     if isinstance(node, yaml.SequenceNode):

@@ -16,7 +16,7 @@ LEVELS: tuple[tuple[int, str], ...] = (
     (7, r"\w+\.(nodes|opening)|context|state|memory|infer|interaction|retrieval"),
     (8, r"dependencies|embedded|extensions"),
     (9, r"nodes|serialization"),
-    (10, r"task|routing|metrics|pipelines|batch|worker(\..+)?"),
+    (10, r"task|node_task|coordination|publishing|routing|metrics|pipelines|batch|worker(\..+)?"),
     (11, r"celery"),
     (12, r"client(\..+)?"),
     (13, r"(cli|web|__main__)(\..+)?"),
