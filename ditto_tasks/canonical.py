@@ -29,8 +29,16 @@ def canonical_text(value: JsonValue) -> str:
 
 def stable_id(prefix: str, value: object) -> str:
     """`prefix:` and the SHA-256 of the canonical form, in lower-case hex."""
-    digest = hashlib.sha256(canonical_json(value).encode("utf-8")).hexdigest()
-    return f"{prefix}:{digest}"
+    return _hashed(prefix, canonical_json(value))
+
+
+def hash_id(prefix: str, value: JsonValue) -> str:
+    """`stable_id` of a value that is known to be JSON."""
+    return _hashed(prefix, canonical_text(value))
+
+
+def _hashed(prefix: str, text: str) -> str:
+    return f"{prefix}:{hashlib.sha256(text.encode('utf-8')).hexdigest()}"
 
 
 def scope_key(scope: object) -> str:

@@ -37,6 +37,25 @@ def terms(text: str) -> frozenset[str]:
     return frozenset(_TERM.findall(text.lower()))
 
 
+def has_term(text: str, term: str) -> bool:
+    """Whether `term` is one of the terms of `text`, which is lower-case already.
+
+    Looks the term up instead of splitting the whole text, which is several times slower.
+    """
+    start = text.find(term)
+    while start >= 0:
+        end = start + len(term)
+        if not (_is_word(text[start - 1 : start]) or _is_word(text[end : end + 1])):
+            return True
+        start = text.find(term, start + 1)
+    return False
+
+
+def _is_word(character: str) -> bool:
+    r"""Whether it is in the class `[\w-]`; the empty string, at either end of a text, is not."""
+    return character.isalnum() or character in ("_", "-")
+
+
 def _part_text(part: JsonValue) -> str:
     if isinstance(part, dict) and part.get("type") == "text" and "text" in part:
         return _js_string(part["text"])

@@ -1,0 +1,103 @@
+"""Ports of the CONTEXT nodes: what an application may put in the place of a built-in behaviour.
+
+Each service is handed the whole `ContextExecution`. A service of `ContextNodes` answers at once;
+one of `AsyncContextNodes` may return an awaitable instead. What a service raises passes unchanged,
+and what it answers is checked (INVALID_PROVIDER_OUTPUT).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, TypeAlias
+
+from ditto_tasks.context.inputs import CompressInput, SelectInput
+from ditto_tasks.context.models import Context, ContextItem, ContextReference
+from ditto_tasks.context.policy import ContextPolicy
+from ditto_tasks.json_values import JsonObject, JsonValue
+from ditto_tasks.models import Scope
+from ditto_tasks.state.base import ContextCall, ContextStateStore
+
+Items: TypeAlias = Sequence[ContextItem | JsonObject]
+
+
+class TokenEstimator(Protocol):
+    """Counts tokens as the model behind the budget does."""
+
+    def estimate(self, content: JsonValue, execution: ContextExecution) -> int | None | Awaitable[int | None]:
+        """Tokens of one content (a safe integer >= 0), or None for the built-in four bytes a token."""
+
+
+class ContextSelector(Protocol):
+    """Serves SELECT's strategy kind "provider"."""
+
+    def select(self, request: SelectInput, execution: ContextExecution) -> Items | Awaitable[Items]:
+        """Candidates, best first; they need not be items of the context. Limits are applied after it."""
+
+
+class RagStrategy(Protocol):
+    """Serves SELECT's strategy kind "rag"."""
+
+    def select(self, request: SelectInput, execution: ContextExecution) -> Items | Awaitable[Items]:
+        """Candidates, best first; they need not be items of the context. Limits are applied after it."""
+
+
+class ContextCompressor(Protocol):
+    """Takes the place of `deterministic_compress`."""
+
+    def compress(
+        self, request: CompressInput, execution: ContextExecution
+    ) -> Context | JsonObject | Awaitable[Context | JsonObject]:
+        """A context within the request's budgets (the policy's are merged in already): no new ids, every
+        protected item, no callId group in part. It may reorder and rewrite content.
+        """
+
+
+class ReferenceResolver(Protocol):
+    """Fetches what a bare reference of LOAD points to. None is built in."""
+
+    def resolve(
+        self, reference: ContextReference, execution: ContextExecution
+    ) -> JsonValue | Awaitable[JsonValue]:
+        """The content. Called once an occurrence; authorises the URI and bounds its own I/O."""
+
+
+class OperationQueue(Protocol):
+    """Runs the operations of one scope one after another, in the order in which they came."""
+
+    def enqueue(
+        self, scope: Scope, operation: Callable[[], object], call: ContextCall | None = None
+    ) -> object:
+        """Run `operation` when its turn comes and answer what it answers; QUEUE_FULL when too many wait."""
+
+
+@dataclass(frozen=True, slots=True)
+class ContextServices:
+    """What an application injects; everything is optional."""
+
+    token_estimator: TokenEstimator | None = None
+    selector: ContextSelector | None = None
+    compressor: ContextCompressor | None = None
+    rag_strategy: RagStrategy | None = None
+    reference_resolver: ReferenceResolver | None = None
+    state_store: ContextStateStore | None = None
+    operation_queue: OperationQueue | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ContextExecution:
+    """What one run of a node works with; services get all of it."""
+
+    policy: ContextPolicy = field(default_factory=ContextPolicy)
+    services: ContextServices = field(default_factory=ContextServices)
+    call: ContextCall | None = None
+
+    @property
+    def runtime(self) -> object | None:
+        """What the caller lent to services for this call, such as a client bound to its deadline."""
+        return None if self.call is None else self.call.runtime
+
+    def checkpoint(self) -> None:
+        """Raise the caller's reason once the call was cancelled."""
+        if self.call is not None:
+            self.call.raise_if_cancelled()

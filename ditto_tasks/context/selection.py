@@ -1,0 +1,81 @@
+"""SELECT's default strategy: a score from metadata, words in common with the query, and age."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import cmp_to_key
+from typing import NamedTuple
+
+from ditto_tasks.context.inputs import SelectInput
+from ditto_tasks.context.models import ContextItem
+from ditto_tasks.context.text import has_term, terms, text_of
+from ditto_tasks.json_values import JsonObject
+
+_NO_METADATA: JsonObject = {}
+
+
+class _Scored(NamedTuple):
+    score: float
+    index: int
+    item: ContextItem
+
+
+def default_select(request: SelectInput | JsonObject) -> tuple[ContextItem, ...]:
+    """All eligible items of the request's context, best first."""
+    request = SelectInput.parse(request)
+    items = request.context.items if request.context else ()
+    query = terms(text_of(request.query)) if "query" in request.model_fields_set else frozenset()
+    scored = [_scored(item, index, len(items), request.purpose, query) for index, item in enumerate(items)]
+    if request.purpose == "memory":
+        scored = [each for each in scored if _may_be_remembered(each.item)]
+    return tuple(each.item for each in _ranked(scored))
+
+
+def number(metadata: JsonObject, key: str) -> float:
+    """A number as a double; anything else counts as 0."""
+    value = metadata.get(key)
+    return 0.0 if isinstance(value, bool) or not isinstance(value, (int, float)) else float(value)
+
+
+def overlap(query: frozenset[str], item: ContextItem) -> float:
+    """The share of the query's words that the item's text has."""
+    if not query:
+        return 0.0
+    text = text_of(item.content).lower()
+    return sum(has_term(text, term) for term in query) / len(query)
+
+
+def _scored(item: ContextItem, index: int, total: int, purpose: str, query: frozenset[str]) -> _Scored:
+    metadata = item.metadata or _NO_METADATA
+    score = _purpose_bonus(metadata, purpose)
+    score += number(metadata, "priority") * 100
+    score += number(metadata, "relevance") * 10
+    score += overlap(query, item) * 1000
+    score += index / max(1, total)
+    return _Scored(score, index, item)
+
+
+def _purpose_bonus(metadata: JsonObject, purpose: str) -> float:
+    if purpose == "memory":
+        bonuses = (("memoryCandidate", 500.0), ("reusable", 100.0), ("stable", 50.0))
+        return sum((bonus for flag, bonus in bonuses if metadata.get(flag) is True), 0.0)
+    first = metadata.get("protected") is True or metadata.get("currentGoal") is True
+    return 1_000_000.0 if first or metadata.get("role") == "system" else 0.0
+
+
+def _may_be_remembered(item: ContextItem) -> bool:
+    metadata = item.metadata or _NO_METADATA
+    return metadata.get("private") is not True and metadata.get("memoryEligible") is not False
+
+
+def _ranked(scored: Sequence[_Scored]) -> list[_Scored]:
+    if any(math.isnan(each.score) for each in scored):
+        return sorted(scored, key=cmp_to_key(_compare))
+    return sorted(scored, key=lambda each: (-each.score, each.index))
+
+
+def _compare(left: _Scored, right: _Scored) -> float:
+    """The reference's comparator: a difference that is NaN or 0 falls through to the index."""
+    difference = right.score - left.score
+    return left.index - right.index if math.isnan(difference) or difference == 0 else difference
