@@ -1,0 +1,195 @@
+"""The Celery application: `create_app`, and `app` for `celery -A ditto_tasks worker`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cache
+from importlib import import_module
+from typing import Any, Final, cast
+
+from celery import Celery
+from celery.app.amqp import AMQP
+from kombu import Exchange
+from kombu.utils.uuid import uuid
+
+from ditto_tasks.coordination import BrokerClient, Coordination
+from ditto_tasks.dependencies import Dependencies
+from ditto_tasks.extensions import ExtensionFactory, load_factory
+from ditto_tasks.node_task import NodeTask, task_class
+from ditto_tasks.nodes import BATCH_QUEUE, CUSTOM_QUEUE, NODES, NodeTable, NodeType, table
+from ditto_tasks.publishing import built_in_options, check_order, check_publish, check_size
+from ditto_tasks.routing import Router, ordinary_queues
+from ditto_tasks.serialization import CONTENT_TYPE, NAME, register_content_type
+from ditto_tasks.settings import Settings, check_visibility_timeout, load_settings
+from ditto_tasks.task import Handler
+from ditto_tasks.worker.guard import GuardedConnection
+
+__all__ = ["BATCH_QUEUE", "DittoCelery", "create_app"]
+
+BUILT_IN: Final = "celery."  # Celery's own tasks, whose arguments are signatures and ids
+CHORD_EXPIRES_S: Final = 6 * 3600
+VISIBILITY_TIMEOUT_S: Final = 3600  # at least; a stock queue redelivers after it
+CONCURRENCY: Final = 16
+SOCKET_TIMEOUT_S: Final = 30
+CONNECT_TIMEOUT_S: Final = 5
+LOCAL_BROKER: Final = "redis://127.0.0.1:6379/0"
+LOCAL_RESULTS: Final = "redis://127.0.0.1:6379/1"
+
+
+class DittoAMQP(AMQP):
+    """Queues without exchanges, one content type for tasks, and guarded channels."""
+
+    Connection = GuardedConnection
+    default_exchange = Exchange("")  # publishing is then one LPUSH, and no binding can vanish
+
+    @staticmethod
+    def autoexchange(_name: str) -> Exchange:
+        return Exchange("")
+
+    def TaskConsumer(self, channel: Any, queues: Any = None, accept: Any = None, **kw: Any) -> Any:  # noqa: N802, ARG002 -- Celery's name; what tasks accept is not a choice
+        return super().TaskConsumer(channel, queues=queues, accept=[CONTENT_TYPE], **kw)
+
+
+class DittoCelery(Celery):
+    """Celery with one choke point for publishing and with typed errors."""
+
+    amqp_cls = DittoAMQP
+
+    def __init__(self, settings: Settings, dependencies: Dependencies, nodes: NodeTable) -> None:
+        self.settings = settings
+        self.dependencies = dependencies
+        self.nodes = nodes
+        self.coordination = Coordination(settings.connections.deployment, self._broker_client)
+        self._shards_checked_by: int | None = None
+        self._handlers: dict[str, Handler] = {}
+        register_content_type()
+        super().__init__("ditto_tasks", task_cls=NodeTask, set_as_current=False, strict_typing=False)
+        self.conf.update(configuration(settings, nodes))
+        for row in nodes.values():
+            self.register_task(task_class(row)())
+
+    def send_task(self, name: str, args: Any = None, kwargs: Any = None, **options: Any) -> Any:  # Celery's edge
+        """Check, redact and publish one call; typed errors before anything is sent."""
+        if name.startswith(BUILT_IN):
+            return super().send_task(name, args, kwargs, **built_in_options(options))
+        publish = check_publish(self.nodes.get(name), args, kwargs, self.settings.runtime.shards.count)
+        check_order(publish, options)
+        check_size(publish, {key: options.get(key) for key in ("chord", "chain", "link", "link_error")})
+        task_id = options.get("task_id") or uuid()
+        self._admit(task_id, publish.queue, publish.tenant)
+        checked = {**publish.options(name, options), "task_id": task_id}
+        return super().send_task(name, publish.args, publish.kwargs, **checked)
+
+    def handler(self, row: NodeType) -> Handler:
+        """The function that runs a node; its module is imported when a worker first needs it."""
+        found = self._handlers.get(row.name)
+        if found is None:
+            handlers = cast("Mapping[str, Handler]", import_module(row.handler_module).HANDLERS)
+            found = self._handlers[row.name] = handlers[row.name]
+        return found
+
+    def shorten_result(self, task_id: str, seconds: int) -> None:
+        """Let a large result live for less than the others."""
+        client = getattr(self.backend, "client", None)
+        if client is not None:
+            client.expire(self.backend.get_key_for_task(task_id), seconds)
+
+    def _admit(self, task_id: str, queue: str | None, tenant: str | None) -> None:
+        shards, results = self.settings.runtime.shards, self.settings.runtime.results
+        if queue is not None and self._shards_checked_by != os.getpid():
+            self.coordination.check_shard_count(shards.count)
+            self._shards_checked_by = os.getpid()
+        ttl_ms = results.expires_ms + self.settings.runtime.pipelines.deadline_ms
+        self.coordination.admit(task_id, shard_queue=queue, max_depth=shards.max_depth, tenant=tenant, ttl_ms=ttl_ms)
+
+    @contextmanager
+    def _broker_client(self) -> Iterator[BrokerClient]:
+        with self.connection_or_acquire() as connection, connection.default_channel.conn_or_acquire() as client:
+            yield client
+
+
+def create_app(
+    settings: Settings | None = None,
+    *,
+    extensions: Iterable[ExtensionFactory] = (),
+    nodes: Iterable[NodeType] = (),
+) -> DittoCelery:
+    """An application for these settings (default: the environment's).
+
+    `extensions` are called once a worker process, before those of DITTO_EXTENSIONS. `nodes` are custom
+    node types; each names the module whose HANDLERS run it.
+    """
+    settings = load_settings() if settings is None else settings
+    factories = (*extensions, *(_named(name) for name in settings.extensions))
+    return DittoCelery(settings, Dependencies(settings, factories), table([*NODES.values(), *nodes]))
+
+
+def configuration(settings: Settings, nodes: NodeTable) -> dict[str, Any]:  # Celery's edge
+    """Celery's settings; what is not here keeps Celery's default."""
+    visibility_s = max(VISIBILITY_TIMEOUT_S, 2 * settings.longest_task_ms // 1000 + 60)
+    check_visibility_timeout(settings, visibility_s)
+    return {
+        **_connections(settings, visibility_s),
+        **_FIXED,
+        "task_routes": (Router(settings.runtime.shards.count, nodes),),
+        "task_queues": ordinary_queues(),
+        "result_expires": settings.runtime.results.expires_ms / 1000,
+    }
+
+
+def _connections(settings: Settings, visibility_s: int) -> dict[str, object]:
+    broker, results = settings.connections.broker_url, settings.connections.result_backend_url
+    return {
+        "broker_url": LOCAL_BROKER if broker is None else broker.get_secret_value(),
+        "result_backend": LOCAL_RESULTS if results is None else results.get_secret_value(),
+        "broker_transport_options": {
+            "visibility_timeout": visibility_s,
+            "socket_timeout": SOCKET_TIMEOUT_S,
+            "socket_connect_timeout": CONNECT_TIMEOUT_S,
+        },
+        "broker_connection_timeout": CONNECT_TIMEOUT_S,
+        "redis_socket_timeout": SOCKET_TIMEOUT_S,
+        "redis_socket_connect_timeout": CONNECT_TIMEOUT_S,
+    }
+
+
+_FIXED: Final[Mapping[str, object]] = {
+    "accept_content": [NAME, "json"],  # json is for control and events; task consumers take the first only
+    "task_serializer": NAME,
+    "result_serializer": NAME,
+    "result_accept_content": [NAME],
+    "event_serializer": "json",
+    "task_default_queue": CUSTOM_QUEUE,
+    "task_acks_late": True,
+    "task_track_started": True,
+    "result_extended": False,
+    "result_chord_expires": CHORD_EXPIRES_S,
+    "worker_pool": "threads",
+    "worker_concurrency": CONCURRENCY,
+    "worker_prefetch_multiplier": 1,
+    "worker_disable_rate_limits": True,
+    "worker_consumer": "ditto_tasks.worker.consumer:GuardedConsumer",
+    "broker_connection_retry_on_startup": True,
+    "broker_pool_limit": 2 * CONCURRENCY,  # a thread publishes and asks for its cancel key
+}
+
+
+def _named(name: str) -> ExtensionFactory:
+    def open_named(settings: Settings) -> Any:  # checked where it is opened
+        return load_factory(name)(settings)
+
+    return open_named
+
+
+@cache
+def _app() -> DittoCelery:
+    return create_app()
+
+
+def __getattr__(name: str) -> DittoCelery:
+    """`app`, built when `celery -A ditto_tasks` asks for it: importing this module opens nothing."""
+    if name == "app":
+        return _app()
+    raise AttributeError(name)

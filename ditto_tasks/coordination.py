@@ -1,0 +1,101 @@
+"""What processes of one deployment tell each other through the broker's database, beside messages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from ditto_tasks.errors import Cancelled, ContextError, DittoError, PublishError
+
+CANCEL_TTL_MS: Final = 86_400_000  # a task that has not started a day after its cancel will run
+
+
+class Pipeline(Protocol):
+    """Commands that go out together; `execute` gives their answers in order."""
+
+    def exists(self, key: str) -> object: ...
+    def get(self, key: str) -> object: ...
+    def llen(self, key: str) -> object: ...
+    def set(self, key: str, value: str | int, *, px: int | None = None, nx: bool = False) -> object: ...
+    def time(self) -> object: ...
+    def execute(self) -> list[object]: ...
+
+
+class BrokerClient(Protocol):
+    """The part of a Redis client that coordination needs; kombu's channels give one."""
+
+    def pipeline(self, *, transaction: bool) -> AbstractContextManager[Pipeline]: ...
+    def get(self, key: str) -> bytes | str | None: ...
+    def set(self, key: str, value: str, *, px: int) -> object: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Coordination:
+    """Keys `ditto:<deployment>:…`. `clients` lends a client of the broker's database."""
+
+    deployment: str
+    clients: Callable[[], AbstractContextManager[BrokerClient]]
+
+    def check_shard_count(self, count: int) -> None:
+        """Fix the number of shards for ever, or refuse another one than was fixed."""
+        key = self._key("shards:count")
+        with self.clients() as client, client.pipeline(transaction=False) as pipe:
+            pipe.set(key, count, nx=True)
+            pipe.get(key)
+            stored = int(_text(pipe.execute()[1]))
+        if stored != count:
+            raise PublishError(
+                "SHARD_COUNT_MISMATCH",
+                f"the deployment has {stored} shards, these settings say {count}",
+                {"deployment": stored, "settings": count},
+            )
+
+    def admit(self, task_id: str, *, shard_queue: str | None, max_depth: int, tenant: str | None, ttl_ms: int) -> None:
+        """Before a publish, in one round trip: refuse a shard that is full, and note whose task it is."""
+        if shard_queue is None and tenant is None:
+            return
+        with self.clients() as client, client.pipeline(transaction=False) as pipe:
+            pipe.llen(shard_queue or "")
+            if tenant is not None:
+                pipe.set(self._key(f"tenant:{task_id}"), tenant, px=ttl_ms)
+            depth = pipe.execute()[0]
+        if isinstance(depth, int) and depth >= max_depth:
+            raise ContextError("QUEUE_FULL", "too many calls are waiting for this shard", {"depth": depth})
+
+    def tenant(self, task_id: str) -> str | None:
+        """The tenant that the sender of a task belonged to."""
+        with self.clients() as client:
+            stored = client.get(self._key(f"tenant:{task_id}"))
+        return None if stored is None else _text(stored)
+
+    def cancel(self, task_id: str) -> None:
+        """Ask for a task to stop; it is asked before it runs and wherever it looks."""
+        with self.clients() as client:
+            client.set(self._key(f"cancel:{task_id}"), "1", px=CANCEL_TTL_MS)
+
+    def interruption(self, task_id: str, deadline_ms: int | None) -> DittoError | None:
+        """Why a task should not go on, if so. Deadlines are compared with the server's clock."""
+        with self.clients() as client, client.pipeline(transaction=False) as pipe:
+            pipe.exists(self._key(f"cancel:{task_id}"))
+            if deadline_ms is not None:
+                pipe.time()
+            cancelled, *clock = pipe.execute()
+        if cancelled:
+            return Cancelled()
+        if deadline_ms is not None and _epoch_ms(clock[0]) > deadline_ms:
+            return Cancelled("TIMEOUT", "the deadline of the call has passed")
+        return None
+
+    def _key(self, name: str) -> str:
+        return f"ditto:{self.deployment}:{name}"
+
+
+def _epoch_ms(clock: object) -> int:
+    seconds, microseconds = clock  # type: ignore[misc]  # the answer of TIME
+    return int(seconds) * 1000 + int(microseconds) // 1000
+
+
+def _text(value: object) -> str:
+    return value.decode() if isinstance(value, bytes) else str(value)

@@ -1,0 +1,131 @@
+"""The Celery task of a node: from a delivery to a handler and back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, cast
+
+from celery import Task
+
+from ditto_tasks.cancellation import CancelToken
+from ditto_tasks.errors import Cancelled, ContextError, DittoError, NodeInputError, PublishError, ServiceError
+from ditto_tasks.json_values import JsonObject, JsonValue
+from ditto_tasks.nodes import CONTEXT, NodeType
+from ditto_tasks.routing import is_scoped
+from ditto_tasks.task import NO_EPOCH, NO_OPTIONS, OPTIONS_KEY, Reply, TaskCall, TaskOptions, parse_options
+
+if TYPE_CHECKING:
+    from ditto_tasks.celery import DittoCelery
+
+CONTEXT_REPLY_S: Final = 300  # a whole context is large and can be loaded again, so it is kept 5 minutes only
+
+
+class NodeTask(Task):  # type: ignore[type-arg]  # celery's class is generic in its stubs only
+    """One node type as a task: `(self, upstream=None, /, **wire)`."""
+
+    abstract = True
+    typing = False  # any wire key is a keyword, `self` too
+    throws = (DittoError,)  # logged as one line: it says everything, and a traceback could hold more
+    row: ClassVar[NodeType]
+
+    @property
+    def ditto(self) -> DittoCelery:
+        return cast("DittoCelery", self.app)
+
+    def run(self, /, *upstream: object, **wire: Any) -> object:  # any JSON
+        """Run the node's handler; its result, or a failed NodeResult where the domain answers with those."""
+        try:
+            reply = self._perform(upstream, wire)
+        except DittoError as exc:
+            error = exc
+        except Exception as exc:  # noqa: BLE001 -- the boundary: raw errors may hold content or credentials
+            error = ServiceError("SERVICE_ERROR", f"{self.row.name} met {type(exc).__name__}")
+        else:
+            return reply if self.request.called_directly else Reply(self.row.name, reply)
+        if self.row.returns_node_result:
+            return Reply(self.row.name, failed_result(self.row.name, self.request.id, error))
+        raise error  # outside of the except block: no raw error hangs on it as its context
+
+    def _perform(self, upstream: tuple[object, ...], wire: JsonObject) -> JsonValue:
+        options = parse_options(self.row, wire.pop(OPTIONS_KEY)) if OPTIONS_KEY in wire else NO_OPTIONS
+        call = self._call(self._bound(upstream, wire, options), options)
+        if not (self.row.mutates and is_scoped(self.row, wire)):
+            call.stop_if_interrupted()
+        return self.ditto.handler(self.row)(call)
+
+    def _call(self, wire: JsonObject, options: TaskOptions) -> TaskCall:
+        request = self.request
+        return TaskCall(
+            node=self.row.name,
+            wire=wire,
+            options=options,
+            task_id=request.id,
+            root_id=request.root_id or request.id,
+            epoch=request.get("ditto_epoch") or NO_EPOCH,
+            redelivered=bool((request.delivery_info or {}).get("redelivered")),
+            dependencies=self.ditto.dependencies,
+            token=CancelToken(),
+            interruption=lambda: self.ditto.coordination.interruption(request.id, options.deadline_ms),
+        )
+
+    def _bound(self, upstream: tuple[object, ...], wire: JsonObject, options: TaskOptions) -> JsonObject:
+        if options.bind is None:
+            return wire
+        binding = self.ditto.dependencies.bindings().get(options.bind)
+        if binding is None or len(upstream) != 1:
+            raise self._invalid(f"/{OPTIONS_KEY}/bind", "no such binding, or not one predecessor")
+        bound = cast("Callable[[object, JsonObject], object]", binding)(upstream[0], wire)
+        if not isinstance(bound, Mapping) or bound.get("scope") != wire.get("scope"):
+            raise self._invalid(f"/{OPTIONS_KEY}/bind", "a binding gives an object of the same scope")
+        return dict(bound)
+
+    def _invalid(self, path: str, reason: str) -> DittoError:
+        error: type[DittoError] = ContextError if self.row.domain == CONTEXT else NodeInputError
+        return error.invalid_input(path, reason)
+
+    def delay(self, /, *args: Any, **kwargs: Any) -> Any:  # Celery's edge
+        return self.apply_async(args, kwargs)
+
+    def s(self, /, *args: Any, **kwargs: Any) -> Any:  # Celery's edge
+        return self.signature(args, kwargs)
+
+    def si(self, /, *args: Any, **kwargs: Any) -> Any:  # Celery's edge
+        return self.signature(args, kwargs, immutable=True)
+
+    def retry(self, *args: Any, **kwargs: Any) -> Any:  # Celery's edge
+        """Refused for scoped calls: a retried message would go behind its successors."""
+        if is_scoped(self.row, self.request.kwargs or {}):
+            refuse_reordering("retry()")
+        return super().retry(*args, **kwargs)
+
+    def on_success(self, retval: Any, task_id: str, args: Any, kwargs: Any) -> None:  # Celery's edge
+        options = kwargs.get(OPTIONS_KEY)
+        if isinstance(options, Mapping) and options.get("reply") == "context":
+            self.ditto.shorten_result(task_id, CONTEXT_REPLY_S)
+
+    @classmethod
+    def on_bound(cls, app: Any) -> None:  # noqa: ARG003 -- Celery's signature
+        row = cls.__dict__.get("row")
+        if row is not None and row.domain == CONTEXT and (getattr(cls, "autoretry_for", ()) or cls.rate_limit):
+            refuse_reordering("autoretry_for and rate_limit")
+
+
+def refuse_reordering(what: str) -> NoReturn:
+    """Raise: a shard's calls run in the order in which they were sent."""
+    raise PublishError("SHARD_OPTION_REFUSED", f"{what} would break the order of a scope's calls")
+
+
+def failed_result(node: str, execution_id: str, error: DittoError) -> JsonObject:
+    """The failed NodeResult for an error that a node did not turn into one itself."""
+    stopped = {"TIMEOUT": "timeout"}.get(error.code, "cancelled") if isinstance(error, Cancelled) else "failed"
+    return {
+        "executionId": execution_id,
+        "node": node,
+        "status": stopped,
+        "error": {"code": error.code, "message": error.message},
+    }
+
+
+def task_class(row: NodeType) -> type[NodeTask]:
+    """A task class of its own for each node and app: Celery keeps the app's settings on the class."""
+    return type(f"{row.name.title().replace('.', '')}Task", (NodeTask,), {"name": row.name, "row": row})

@@ -1,0 +1,87 @@
+"""Which queue a call goes to, and what of it may be seen in logs, events and Flower."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from kombu import Queue
+
+from ditto_tasks.canonical import scope_key
+from ditto_tasks.nodes import CONTEXT, NODES, ORDINARY_QUEUES, NodeTable, NodeType
+from ditto_tasks.sharding import shard_of, shard_queue
+from ditto_tasks.task import OPTIONS_KEY
+
+HIDDEN_ARGUMENTS: Final = "()"  # what events say of positional arguments: those are results of other tasks
+
+
+def ordinary_queues() -> list[Queue]:
+    """The queues that any worker may serve. They have no exchange: the queue's name is the routing key."""
+    return [Queue(name, routing_key=name, exchange=None) for name in ORDINARY_QUEUES]
+
+
+def is_scoped(row: NodeType | None, wire: Mapping[str, object]) -> bool:
+    """True if the call works on stored state: a CONTEXT node (or another that mutates) given a scope."""
+    return row is not None and (row.domain == CONTEXT or row.mutates) and "scope" in wire
+
+
+def needs_shard(row: NodeType | None, wire: Mapping[str, object]) -> bool:
+    """True if the call must wait its turn among the scope's mutations."""
+    if row is None or not is_scoped(row, wire):
+        return False
+    if _option(wire, "consistency") == "session":
+        return True
+    return row.mutates and (row.name != "CONTEXT.LOAD" or "sources" in wire)
+
+
+def shard_queue_of(scope: object, shards: int) -> str:
+    """The queue of a valid scope's shard."""
+    return shard_queue(shard_of(scope_key(scope), shards))  # type: ignore[arg-type]  # the sender checked it
+
+
+class Router:
+    """Celery's `task_routes` function: from the keyword arguments only, since args[0] is the predecessor's."""
+
+    def __init__(self, shards: int, nodes: NodeTable = NODES) -> None:
+        self._shards = shards
+        self._nodes = nodes
+
+    def __call__(
+        self,
+        name: str,
+        _args: Sequence[object] | None,
+        kwargs: Mapping[str, object] | None,
+        _options: Mapping[str, object],
+        task: object = None,  # noqa: ARG002 -- Celery passes it by this name
+        **_more: object,
+    ) -> dict[str, str] | None:
+        row = self._nodes.get(name)
+        if row is None:
+            return None
+        if needs_shard(row, kwargs or {}):
+            return {"queue": shard_queue_of((kwargs or {})["scope"], self._shards)}
+        return {"queue": row.queue}
+
+
+def visible_arguments(node: str, queue: str, scope_hash: str | None, wire: Mapping[str, object]) -> str:
+    """What logs and events say of keyword arguments: node, queue, scope hash and sizes, and no content."""
+    sizes = ", ".join(f"{name}={_size(value)}" for name, value in _sized(wire))
+    scope = f" {scope_hash}" if scope_hash else ""
+    return f"<{node} {queue}{scope} {sizes}>" if sizes else f"<{node} {queue}{scope}>"
+
+
+def _option(wire: Mapping[str, object], name: str) -> object:
+    options = wire.get(OPTIONS_KEY)
+    return options.get(name) if isinstance(options, Mapping) else None
+
+
+# Keys are the caller's, so only those that the specification defines are shown by name.
+_SHOWN: Final = ("sources", "add", "ingress", "removeIds", "context", "memories", "messages", "ids", "keys", "actions")
+
+
+def _sized(wire: Mapping[str, object]) -> Iterable[tuple[str, object]]:
+    return ((name, wire[name]) for name in _SHOWN if name in wire)
+
+
+def _size(value: object) -> str:
+    return str(len(value)) if isinstance(value, (str, list, dict)) else type(value).__name__

@@ -1,0 +1,115 @@
+"""The part of a task that knows no Celery: what a handler is given, and the options a call may carry."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, Literal
+
+from pydantic import Field
+
+from ditto_tasks.cancellation import CancelToken
+from ditto_tasks.errors import ContextError, DittoError, NodeInputError
+from ditto_tasks.json_values import JsonObject, JsonValue, encode
+from ditto_tasks.models import NonEmptyText, WireModel, from_wire
+from ditto_tasks.nodes import CONTEXT, NodeType
+
+if TYPE_CHECKING:
+    from ditto_tasks.dependencies import Dependencies
+
+OPTIONS_KEY: Final = "ditto"  # the one keyword of a task that is not wire input
+VERSION: Final = 1  # of the message, in the header `ditto_v`
+NO_EPOCH: Final = 0  # of a call that came through no shard
+
+_SHARED: Final = frozenset({"operationId", "deadlineMs", "bind"})
+_OF_NODE: Final[Mapping[str, frozenset[str]]] = {
+    "CONTEXT.LOAD": frozenset({"reply", "consistency", "ifAbsent"}),
+    "CONTEXT.SELECT": frozenset({"reply", "consistency", "requireIds"}),
+    "CONTEXT.UPDATE": frozenset({"reply", "onMissing"}),
+    "CONTEXT.COMPRESS": frozenset({"reply"}),
+}
+_OF_DOMAIN: Final[Mapping[str, frozenset[str]]] = {
+    "INFER": frozenset({"onUnknown"}),
+    "INTERACTION": frozenset({"onUnknown"}),
+}
+
+
+class TaskOptions(WireModel):
+    """The options of one call, under the reserved keyword `ditto`; None stands for the node's default."""
+
+    operation_id: NonEmptyText | None = None
+    reply: Literal["receipt", "context", "none"] | None = None
+    consistency: Literal["any", "session"] = "any"
+    if_absent: bool = Field(default=False, strict=True)
+    on_missing: Literal["fail", "create"] = "fail"
+    on_unknown: Literal["fail", "repeat"] = "fail"
+    require_ids: tuple[NonEmptyText, ...] = ()
+    deadline_ms: int | None = Field(default=None, ge=0, strict=True)  # epoch, by the server's clock
+    bind: NonEmptyText | None = None
+
+
+NO_OPTIONS: Final = TaskOptions()
+
+
+def parse_options(row: NodeType, value: object) -> TaskOptions:
+    """The options of a call of `row`; INVALID_INPUT for an unknown one, or one that this node has not."""
+    error: type[DittoError] = ContextError if row.domain == CONTEXT else NodeInputError
+    if not isinstance(value, Mapping):
+        raise error.invalid_input(f"/{OPTIONS_KEY}", "options are an object")
+    known = _SHARED | _OF_NODE.get(row.name, frozenset()) | _OF_DOMAIN.get(row.domain, frozenset())
+    for name in value:
+        if name not in known:
+            raise error.invalid_input(f"/{OPTIONS_KEY}", f"an option that {row.name} does not have")
+    return from_wire(TaskOptions, value, error=error)
+
+
+def never_interrupted() -> DittoError | None:
+    """The answer of a call that has neither a deadline nor a cancel key."""
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class TaskCall:
+    """One delivery of one task, as its handler sees it.
+
+    `interruption` asks whether the call was cancelled or is past its deadline. It costs a round trip;
+    handlers that commit ask their operation log first, for a committed mutation is never reported so.
+    """
+
+    node: str
+    wire: JsonObject
+    options: TaskOptions
+    task_id: str
+    root_id: str
+    epoch: int
+    redelivered: bool
+    dependencies: Dependencies
+    token: CancelToken = field(default_factory=CancelToken)
+    interruption: Callable[[], DittoError | None] = never_interrupted
+
+    @property
+    def operation_id(self) -> str:
+        return self.options.operation_id or self.task_id
+
+    def stop_if_interrupted(self) -> None:
+        """Raise the reason if the call was cancelled or its deadline has passed."""
+        reason = self.interruption()
+        if reason is not None:
+            self.token.cancel(reason)
+            raise reason
+
+
+Handler = Callable[[TaskCall], JsonValue]
+
+
+class Reply:
+    """A result on its way to the store. Logs and events show its repr: the node and the size, no content."""
+
+    __slots__ = ("node", "value")
+
+    def __init__(self, node: str, value: JsonValue) -> None:
+        self.node = node
+        self.value = value
+
+    def __repr__(self) -> str:
+        return f"<{self.node} {len(encode(self.value))} bytes>"

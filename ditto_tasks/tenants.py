@@ -1,0 +1,23 @@
+"""Tenants share a deployment by the prefix of their session ids: `<tenant>:<session>`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+_TENANT: Final = re.compile(r"[A-Za-z0-9._-]+")
+
+
+def tenant_session(tenant: str, session: str) -> str:
+    """The session id of a tenant's session; ValueError for a name that could be read in two ways."""
+    if not _TENANT.fullmatch(tenant):
+        raise ValueError("a tenant's name is letters, digits, '.', '_' and '-'")
+    return f"{tenant}:{session}"
+
+
+def tenant_of(scope: Mapping[str, object]) -> str | None:
+    """The tenant that a scope's session id names, or None."""
+    session = scope.get("sessionId")
+    tenant, colon, _ = session.partition(":") if isinstance(session, str) else ("", "", "")
+    return tenant if colon and _TENANT.fullmatch(tenant) else None

@@ -1,0 +1,253 @@
+"""Decoding behind a guard: garbage in a queue costs its sender an answer, and nobody anything else.
+
+Stock decoding dies of a message without headers, logs the body of one it can't read, and gives tagged
+objects a meaning. Here a channel opens the raw envelope strictly. What it refuses goes on as an empty
+message that says why, takes the normal way of delivery and acknowledgement, and ends in `<queue>:dead`.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from binascii import Error as Base64Error
+from collections.abc import Mapping
+from queue import Empty
+from typing import Any, Final, TypeGuard
+
+from kombu import Connection
+from kombu.transport import redis as kombu_redis
+from kombu.utils.encoding import bytes_to_str
+from kombu.utils.uuid import uuid
+
+from ditto_tasks.json_values import MESSAGE_DEPTH, InvalidJson, decode
+from ditto_tasks.serialization import CONTENT_TYPE
+from ditto_tasks.task import VERSION
+
+REFUSED: Final = "ditto_refused"  # header of the empty message: the reason code
+SIZE: Final = "ditto_size"  # header: bytes of the message as it was found
+MAX_ENVELOPE_BYTES: Final = 6 * 1024 * 1024  # a 4 MiB body in base64, and its headers
+ENVELOPE_DEPTH: Final = 20  # headers are flat; a canvas is inside of the body
+ID_LENGTH: Final = 255
+TASK_QUEUES: Final = "ditto."
+TAG: Final = "__type__"  # kombu reads envelopes back with its own JSON when it restores them
+
+_TEXTS: Final = ("root_id", "parent_id", "group", "shadow", "eta", "expires", "argsrepr", "kwargsrepr", "origin")
+
+
+class Refused(Exception):
+    """An envelope that can't be delivered; the code says why."""
+
+
+def open_envelope(raw: bytes, queue: str) -> dict[str, Any]:  # kombu's edge
+    """The message that `raw` holds, made safe for kombu and Celery, or the empty one that says why not."""
+    envelope: object = None
+    try:
+        envelope = _decode(raw)
+        return _checked(envelope, queue)
+    except Refused as refused:
+        return refusal(str(refused), queue, size=len(raw), task_id=_readable_id(envelope))
+
+
+def refusal(code: str, queue: str, *, size: int, task_id: str | None) -> dict[str, Any]:  # kombu's edge
+    """An empty message that takes the place of one that was refused."""
+    return {
+        "body": "",
+        "content-type": CONTENT_TYPE,
+        "content-encoding": "utf-8",
+        "headers": {REFUSED: code, SIZE: size, "id": task_id},
+        "properties": _properties({}, queue),
+    }
+
+
+def _decode(raw: bytes) -> object:
+    if len(raw) > MAX_ENVELOPE_BYTES:
+        raise Refused("TOO_LARGE")
+    try:
+        return decode(raw, max_depth=ENVELOPE_DEPTH)
+    except InvalidJson:
+        raise Refused("NOT_JSON") from None
+
+
+def _checked(envelope: object, queue: str) -> dict[str, Any]:
+    if not isinstance(envelope, dict) or not isinstance(envelope.get("properties"), dict):
+        raise Refused("NOT_A_MESSAGE")
+    headers = envelope.get("headers")
+    if not isinstance(headers, dict) or not headers:
+        raise Refused("NO_HEADERS")
+    _check_headers(headers)
+    if envelope.get("content-type") != CONTENT_TYPE:
+        raise Refused("WRONG_CONTENT_TYPE")
+    _check_body(envelope.get("body"), envelope["properties"])
+    return {
+        "body": envelope["body"],
+        "content-type": CONTENT_TYPE,
+        "content-encoding": "utf-8",
+        "headers": {"argsrepr": "()", "kwargsrepr": "<hidden>", **headers},
+        "properties": _properties(envelope["properties"], queue),
+    }
+
+
+def _check_headers(headers: dict[str, Any]) -> None:
+    if not _is_id(headers.get("id")):
+        raise Refused("NO_TASK_ID")
+    if not isinstance(headers.get("task"), str):
+        raise Refused("NO_TASK")
+    version = headers.get("ditto_v")
+    if type(version) is not int or version != VERSION:
+        raise Refused("UNKNOWN_VERSION")
+    well_formed = (
+        all(isinstance(headers.get(name), (str, type(None))) for name in _TEXTS)
+        and _is_count(headers.get("retries", 0))
+        and _is_timelimit(headers.get("timelimit"))
+        and isinstance(headers.get("stamped_headers"), (list, type(None)))
+        and isinstance(headers.get("stamps"), (dict, type(None)))
+        and "compression" not in headers
+        and not _has_tag(headers)
+    )
+    if not well_formed:
+        raise Refused("BAD_HEADERS")
+    headers.pop("ditto_epoch", None)  # a fencing token comes from the shard's channel, never from a message
+
+
+def _check_body(body: object, properties: Mapping[str, object]) -> None:
+    if not isinstance(body, str) or properties.get("body_encoding") != "base64":
+        raise Refused("BAD_BODY")
+    try:
+        b64decode(body, validate=True)
+    except (Base64Error, ValueError):
+        raise Refused("BAD_BODY") from None
+
+
+def _properties(given: Mapping[str, Any], queue: str) -> dict[str, Any]:  # kombu's edge
+    """Only what Celery uses; tag and routing are ours, so that a message can't be restored elsewhere."""
+    info = given.get("delivery_info")
+    redelivered = isinstance(info, dict) and info.get("redelivered") is True
+    texts = {name: given.get(name) for name in ("correlation_id", "reply_to")}
+    return {
+        **{name: value for name, value in texts.items() if isinstance(value, str)},
+        "priority": given["priority"] if _is_count(given.get("priority")) else 0,
+        "delivery_mode": 2,
+        "body_encoding": "base64",
+        "delivery_tag": uuid(),
+        "delivery_info": {"exchange": "", "routing_key": queue, "redelivered": redelivered},
+    }
+
+
+def _readable_id(envelope: object) -> str | None:
+    headers = envelope.get("headers") if isinstance(envelope, dict) else None
+    found = headers.get("id") if isinstance(headers, dict) else None
+    return found if _is_id(found) else None
+
+
+def _is_id(value: object) -> TypeGuard[str]:
+    return isinstance(value, str) and 0 < len(value) <= ID_LENGTH and value.isprintable()
+
+
+def _is_count(value: object) -> bool:
+    return type(value) is int and 0 <= value < 2**31
+
+
+def _is_timelimit(value: object) -> bool:
+    if value is None:
+        return True
+    seconds = (int, float, type(None))
+    return isinstance(value, list) and len(value) == 2 and all(isinstance(limit, seconds) for limit in value)
+
+
+def _has_tag(value: object) -> bool:
+    if isinstance(value, dict):
+        return TAG in value or any(_has_tag(item) for item in value.values())
+    return isinstance(value, list) and any(_has_tag(item) for item in value)
+
+
+class GuardedChannel:
+    """Mixin for channels of kombu's Redis transport: every message of a task queue comes through the guard.
+
+    A channel with its own way of taking calls `deliver_raw` with what it took. Messages of other queues
+    (replies of remote control) are no tasks; they are decoded strictly too, and dropped if they can't be.
+    """
+
+    def deliver_raw(self: Any, raw: bytes, queue: str) -> None:  # kombu's edge
+        """Open one raw message of `queue` and hand it to the queue's consumer."""
+        self.connection._deliver(open_raw(raw, queue), queue)
+
+
+def open_raw(raw: bytes | str, queue: str) -> dict[str, Any]:  # kombu's edge
+    """The message of a raw entry of a list, guarded if it is a queue of tasks."""
+    data = raw.encode() if isinstance(raw, str) else bytes(raw)
+    return open_envelope(data, queue) if queue.startswith(TASK_QUEUES) else open_reply(data)
+
+
+def open_reply(raw: bytes) -> dict[str, Any]:  # kombu's edge
+    """A message of remote control; raises Empty, as for no message at all, if it is none."""
+    try:
+        message = decode(raw, max_depth=MESSAGE_DEPTH)
+    except InvalidJson:
+        raise Empty from None
+    if not isinstance(message, dict) or not isinstance(message.get("properties"), dict):
+        raise Empty
+    return message
+
+
+class GuardedRedisChannel(GuardedChannel, kombu_redis.Channel):  # type: ignore[misc]  # kombu's is untyped
+    """The channel of ordinary queues. The two methods are kombu's, with its decoding replaced."""
+
+    def _brpop_read(self, **options: Any) -> bool:  # kombu's edge
+        try:
+            taken = self._read_reply(options)
+            if not taken:
+                raise Empty
+            key, raw = taken
+            queue = bytes_to_str(key).rsplit(self.sep, 1)[0]
+            self._queue_cycle.rotate(queue)
+            self.deliver_raw(raw, queue)
+            return True
+        finally:
+            self._in_poll = None
+            self._flush_brpop_reauth()
+
+    def _read_reply(self, options: dict[str, Any]) -> Any:  # kombu's edge
+        try:
+            return self.client.parse_response(self.client.connection, "BRPOP", **options)
+        except self.connection_errors:
+            self.client.connection.disconnect()  # the next poll connects again
+            raise
+
+    def _get(self, queue: str) -> dict[str, Any]:  # kombu's edge
+        with self.conn_or_acquire() as client:
+            for priority in self.priority_steps:
+                raw = client.rpop(self._q_for_pri(queue, priority))
+                if raw:
+                    self._maybe_update_queues_expire(client, queue)
+                    return open_raw(raw, queue)
+            self._maybe_update_queues_expire(client, queue)
+        raise Empty
+
+
+class GuardedTransport(kombu_redis.Transport):  # type: ignore[misc]  # kombu's is untyped
+    """kombu's Redis transport with guarded channels."""
+
+    Channel = GuardedRedisChannel
+
+
+class GuardedSentinelChannel(GuardedRedisChannel, kombu_redis.SentinelChannel):
+    """The same behind Sentinel."""
+
+
+class GuardedSentinelTransport(kombu_redis.SentinelTransport):  # type: ignore[misc]  # kombu's is untyped
+    """kombu's Sentinel transport with guarded channels."""
+
+    Channel = GuardedSentinelChannel
+
+
+class GuardedConnection(Connection):  # type: ignore[misc]  # kombu's is untyped
+    """A broker connection whose transport is the guarded form of the one that the URL names."""
+
+    def get_transport_cls(self) -> Any:  # kombu's edge
+        chosen = super().get_transport_cls()
+        return _GUARDED.get(chosen, chosen)
+
+
+_GUARDED: Final = {
+    kombu_redis.Transport: GuardedTransport,
+    kombu_redis.SentinelTransport: GuardedSentinelTransport,
+}

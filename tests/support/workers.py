@@ -1,0 +1,123 @@
+"""Real workers in tests: `celery -A ditto_tasks worker` as a child process on an embedded server."""
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from support.polling import eventually
+
+from ditto_tasks.celery import DittoCelery, create_app
+from ditto_tasks.embedded import EmbeddedServer
+from ditto_tasks.settings import load_settings
+
+READY = " ready."  # Celery's own line, logged once the consumer runs
+READY_TIMEOUT_S = 60.0  # a cold start on a machine whose two cores are busy
+STOP_TIMEOUT_S = 30.0
+BROKER_DB, RESULT_DB, CONTEXT_DB = 0, 1, 2
+
+
+def environment(server: EmbeddedServer, **more: str) -> dict[str, str]:
+    """The variables that a client and a worker of the same deployment need."""
+    return {
+        "DITTO_BROKER_URL": server.url(BROKER_DB),
+        "DITTO_RESULT_BACKEND_URL": server.url(RESULT_DB),
+        "DITTO_WORKER_CONTEXT_REDIS_URL": server.redis_url(CONTEXT_DB),
+        **more,
+    }
+
+
+def client_app(server: EmbeddedServer, **more: str) -> DittoCelery:
+    """An application in this process that publishes to the same server."""
+    return create_app(load_settings(None, environment(server, **more)))
+
+
+class WorkerProcess:
+    """One worker; as a context manager it is ready inside of the block and stopped after it."""
+
+    def __init__(
+        self,
+        server: EmbeddedServer,
+        *,
+        queues: Sequence[str] = (),
+        env: Mapping[str, str] | None = None,
+        args: Sequence[str] = (),
+        name: str = "w1",
+    ) -> None:
+        self._env = {**_inherited(), **environment(server), **(env or {})}
+        self._command = [sys.executable, "-m", "celery", "-A", "ditto_tasks", "worker", "-n", f"{name}@%h"]
+        self._command += ["-l", "DEBUG", "-E", *(["-Q", ",".join(queues)] if queues else []), *args]
+        self._directory = tempfile.TemporaryDirectory(prefix="ditto-worker-")
+        self._log = Path(self._directory.name) / "log"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> Self:
+        """Start and wait until it takes tasks."""
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                self._command, env=self._env, cwd=self._directory.name, stdout=log, stderr=log, start_new_session=True
+            )
+        self.wait_ready()
+        return self
+
+    def wait_ready(self, timeout_s: float = READY_TIMEOUT_S) -> None:
+        """Return once the worker said that it is ready; AssertionError with its log otherwise."""
+        try:
+            eventually(lambda: READY in self.logs() or not self.alive, timeout_s)
+        except AssertionError:
+            raise AssertionError(f"the worker did not get ready:\n{self.logs()}") from None
+        assert self.alive, f"the worker ended:\n{self.logs()}"
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    @property
+    def alive(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def logs(self) -> str:
+        """All that the worker wrote so far."""
+        return self._log.read_text("utf-8", "replace") if self._log.exists() else ""
+
+    def kill(self) -> None:
+        """kill -9: no farewell, no acknowledgement."""
+        self._end(signal.SIGKILL)
+
+    def stop(self) -> None:
+        """A warm shutdown: what runs is finished. Idempotent."""
+        self._end(signal.SIGTERM)
+
+    def _end(self, how: signal.Signals) -> None:
+        if self._process is None:
+            return
+        if self.alive:
+            os.kill(self._process.pid, how)
+        try:
+            self._process.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+            raise AssertionError(f"the worker did not stop:\n{self.logs()}") from None
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.stop()
+        if error is not None:
+            print(self.logs())  # noqa: T201 -- pytest shows it beside the failure
+        self._directory.cleanup()
+
+
+def _inherited() -> dict[str, str]:
+    """This process's environment without Ditto's variables, and with this checkout importable."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("DITTO_")}
+    root, tests = Path(__file__).parents[2], Path(__file__).parents[1]
+    return {**kept, "PYTHONPATH": os.pathsep.join([str(root), str(tests)])}
