@@ -37,10 +37,10 @@ class GenerationConfig(WireModel):
 
     temperature: Annotated[Finite, Field(ge=0, le=2)] | None = None
     top_p: Annotated[Finite, Field(ge=0, le=1)] | None = None
-    top_k: Annotated[int, Field(strict=True, ge=1)] | None = None
-    max_tokens: Annotated[int, Field(strict=True, ge=1)] | None = None
+    top_k: Annotated[int, Field(strict=True, ge=1, le=2**31 - 1)] | None = None
+    max_tokens: Annotated[int, Field(strict=True, ge=1, le=2**31 - 1)] | None = None
     stop: tuple[NonEmptyText, ...] | None = None
-    seed: Annotated[int, Field(strict=True)] | None = None
+    seed: Annotated[int, Field(strict=True, ge=-(2**63), lt=2**63)] | None = None
 
 
 class Usage(WireModel):

@@ -12,6 +12,7 @@ from ditto_tasks.infer.values import Sample
 from ditto_tasks.json_values import JsonObject
 
 DEFAULT_ENDPOINT = "https://api.openai.com/v1"
+SLACK_S = 5.0  # the loop keeps the deadline; the client's own, which restarts at each byte, comes later
 
 
 class OpenAiCompatibleProvider:
@@ -64,7 +65,7 @@ class OpenAiCompatibleProvider:
         options: JsonObject = {"stream": True, "stream_options": {"include_usage": True}} if stream else {}
         body = {"messages": wire_messages(request.messages)} | options | request_body(request)
         asking = self._client.chat.completions.with_streaming_response.create(
-            model=request.model, messages=[], extra_body=body, timeout=timeout_s
+            model=request.model, messages=[], extra_body=body, timeout=timeout_s + SLACK_S
         )
         async with asking as response:
             if call.on_text is None:

@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 
 from ditto_tasks.errors import InferError
+from ditto_tasks.infer.providers.failures import connection_error
 from ditto_tasks.json_values import InvalidJson, JsonObject, decode
 
 MAX_ANSWER_BYTES = 8 * 2**20  # twice the largest message that the queues carry
@@ -11,11 +12,19 @@ MAX_ANSWER_BYTES = 8 * 2**20  # twice the largest message that the queues carry
 async def bounded(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     """Pass chunks on until they exceed the bound."""
     left = MAX_ANSWER_BYTES
-    async for chunk in chunks:
+    async for chunk in _connected(chunks):
         left -= len(chunk)
         if left < 0:
             raise InferError("INVALID_MODEL_OUTPUT", "the provider's answer is too large")
         yield chunk
+
+
+async def _connected(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    try:
+        async for chunk in chunks:
+            yield chunk
+    except Exception as error:
+        raise connection_error() from error
 
 
 async def json_body(chunks: AsyncIterator[bytes]) -> JsonObject:
