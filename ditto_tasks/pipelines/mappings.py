@@ -7,7 +7,7 @@ of one is a change of stored data.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Final, Literal, cast
+from typing import Final, Literal
 
 from ditto_tasks.errors import PipelineError
 from ditto_tasks.json_values import JsonObject, JsonValue, encode
@@ -110,4 +110,4 @@ def _message(item: JsonObject) -> JsonObject:
 def _object(value: JsonValue) -> JsonObject:
     if not isinstance(value, dict):
         raise PipelineError("INVALID_UPSTREAM", "the previous step's result does not have the expected shape")
-    return cast(JsonObject, value)
+    return value

@@ -57,3 +57,18 @@ def output_of(result: JsonValue) -> JsonValue:
 
 def is_node_result(result: JsonValue) -> bool:
     return isinstance(result, dict) and {"executionId", "node", "status"} <= result.keys()
+
+
+def error_to_wire(error: BaseException) -> JsonObject:
+    """An error as a pipeline's record keeps it; only errors of this package keep their text."""
+    if not isinstance(error, DittoError):
+        error = PipelineError("PIPELINE_FAILED", f"a step met {type(error).__name__}")
+    details = cast(JsonObject, dict(error.details or {}))
+    return {"kind": type(error).__name__, "code": error.code, "message": error.message, "details": details}
+
+
+def error_from_wire(wire: JsonObject) -> DittoError:
+    """The typed error that a record tells of."""
+    kind = getattr(errors, str(wire["kind"]), PipelineError)
+    details = cast("dict[str, object]", wire["details"]) or None
+    return cast(DittoError, kind(str(wire["code"]), str(wire["message"]), details))

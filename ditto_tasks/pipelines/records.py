@@ -1,0 +1,136 @@
+"""Pipeline records in the broker's database: one hash a pipeline, one sorted set a shard.
+
+Each operation is one script, so that it is one round trip and atomic; results are opaque to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Final, Protocol, cast
+
+from ditto_tasks.json_values import JsonObject, JsonValue, decode, encode
+from ditto_tasks.models import from_wire, to_wire
+from ditto_tasks.pipelines.base import Begun, PipelineRecord, RunState
+from ditto_tasks.pipelines.models import AnswerRequest
+from ditto_tasks.pipelines.plan import steps_of
+
+EVENTS_TTL_MS: Final = 600_000  # how long after its last event a pipeline can still be followed
+_RESULT: Final = b"result:"
+
+
+class ScriptClient(Protocol):
+    """The part of a Redis client that records need; answers are bytes."""
+
+    def eval(self, script: str, numkeys: int, *keys_and_args: str | bytes | int) -> object: ...
+    def zrange(self, name: str, start: int, end: int) -> Sequence[bytes]: ...
+    def zrem(self, name: str, *values: str) -> object: ...
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineRecords:
+    """Implements StepRecords and TrackedRecords; `clients` lends a client of the broker's database."""
+
+    deployment: str
+    clients: Callable[[], AbstractContextManager[ScriptClient]]
+    ttl_ms: int  # how long after its deadline a record is kept
+
+    def open(self, pipeline: str, request: AnswerRequest, *, shard: int, deadline_ms: int) -> int:
+        """Record a new pipeline that has `deadline_ms` from now; returns when that is, since the epoch."""
+        last = steps_of(request, pipeline)[-1].name
+        keys = [self._record(pipeline), self._list(shard)]
+        wire = encode(to_wire(request))
+        return _int(self._run("open", keys, pipeline, wire, last, deadline_ms, self.ttl_ms))
+
+    def begin(self, pipeline: str, step: str) -> Begun | None:
+        event = encode({"step": step, "status": "started"})
+        found = self._run("begin", self._with_events(pipeline), step, event, EVENTS_TTL_MS)
+        if found is None:
+            return None
+        state, last, result = cast("tuple[bytes, bytes, bytes | None]", found)
+        value = None if result is None else decode(result)
+        return Begun(_state(state), last.decode(), result is not None, value)
+
+    def beat(self, pipeline: str) -> None:
+        self._run("beat", [self._record(pipeline)])
+
+    def finish(self, pipeline: str, step: str, result: JsonValue) -> JsonValue:
+        event = encode({"step": step, "status": "finished"})
+        given = encode(result)
+        stands = self._run("finish", self._with_events(pipeline), step, given, event, EVENTS_TTL_MS)
+        return result if stands == given else decode(cast(bytes, stands))
+
+    def settle(self, pipeline: str, state: RunState, error: JsonObject | None = None) -> RunState | None:
+        event = encode({"status": state})
+        keys = self._with_events(pipeline)
+        stands = self._run("settle", keys, state, encode(error), event, EVENTS_TTL_MS)
+        return None if stands is None else _state(cast(bytes, stands))
+
+    def announced(self, pipeline: str) -> None:
+        self._run("announced", [self._record(pipeline)], pipeline)
+
+    def resend(self, pipeline: str) -> None:
+        self._run("resend", [self._record(pipeline)])
+
+    def load(self, pipeline: str) -> PipelineRecord | None:
+        now, pairs = cast("tuple[bytes, list[bytes]]", self._run("load", [self._record(pipeline)]))
+        fields = dict(zip(pairs[::2], pairs[1::2], strict=True))
+        return _record(pipeline, _int(now), fields) if fields else None
+
+    def tracked(self, shard: int) -> list[str]:
+        with self.clients() as client:
+            return [member.decode() for member in client.zrange(self._list(shard), 0, -1)]
+
+    def forget(self, pipeline: str, shard: int) -> None:
+        with self.clients() as client:
+            client.zrem(self._list(shard), pipeline)
+
+    def _run(self, script: str, keys: Sequence[str], *args: str | bytes | int) -> object:
+        with self.clients() as client:
+            return client.eval(_script(script), len(keys), *keys, *args)
+
+    def _record(self, pipeline: str) -> str:
+        return f"ditto:{self.deployment}:pipeline:{pipeline}"
+
+    def _list(self, shard: int) -> str:
+        return f"ditto:{self.deployment}:pipelines:{shard}"
+
+    def _with_events(self, pipeline: str) -> list[str]:
+        return [self._record(pipeline), f"ditto:{self.deployment}:events:{pipeline}"]
+
+
+@cache
+def _script(name: str) -> str:
+    return (files("ditto_tasks.pipelines") / "lua" / f"{name}.lua").read_text("utf-8")
+
+
+def _record(pipeline: str, now_ms: int, fields: Mapping[bytes, bytes]) -> PipelineRecord:
+    deadline = _int(fields[b"deadline"])
+    request = from_wire(AnswerRequest, decode(fields[b"request"]))
+    results = {
+        key.removeprefix(_RESULT).decode(): decode(value)
+        for key, value in fields.items()
+        if key.startswith(_RESULT)
+    }
+    return PipelineRecord(
+        pipeline=pipeline,
+        request=request.model_copy(update={"deadline_ms": deadline}),
+        state=_state(fields[b"state"]),
+        deadline_ms=deadline,
+        now_ms=now_ms,
+        active_ms=_int(fields[b"active"]),
+        resent=_int(fields[b"resent"]),
+        results=results,
+        error=cast("JsonObject | None", decode(fields.get(b"error", b"null"))),
+    )
+
+
+def _state(value: bytes) -> RunState:
+    return cast(RunState, value.decode())
+
+
+def _int(value: object) -> int:
+    return int(cast("bytes | str | int", value))
