@@ -1,0 +1,11 @@
+-- Mark the message in flight as started: from here on its owner's death counts against it.
+-- KEYS shard
+-- ARGV epoch, seq
+-- returns 1, or 0 if that message is not in flight under that epoch
+local known = redis.call('HMGET', KEYS[1], 'epoch', 'seq')
+if known[1] ~= ARGV[1] or known[2] ~= ARGV[2] then
+    return 0
+end
+local now = redis.call('TIME')
+redis.call('HSET', KEYS[1], 'started', string.format('%.0f', now[1] * 1000 + math.floor(now[2] / 1000)))
+return 1

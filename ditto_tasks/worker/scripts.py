@@ -1,0 +1,164 @@
+"""Typed calls of the Lua scripts that move leases and messages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from typing import TYPE_CHECKING, Final, Literal
+
+from ditto_tasks.sharding import shard_queue
+from ditto_tasks.worker.keys import Keys, dead_key, inflight_key
+
+if TYPE_CHECKING:
+    from redis import Redis
+
+SUSPECT_DEATHS: Final = 2  # workers that died with a message before it has to run apart from other suspects
+BURIAL_DEATHS: Final = 3  # workers that died with a message before it goes to the dead letters
+
+Settle = Literal["ack", "back"]
+
+
+class Nothing(Enum):
+    """Why `next` gave no message."""
+
+    EMPTY = b"empty"
+    SUSPECT = b"suspect"  # the head has killed workers before and has to wait for another such message
+    FENCED = b"fenced"  # somebody else took the shard since
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """A message that is in flight now; `seq` names it when it is settled."""
+
+    message: bytes
+    seq: str
+    deaths: int
+
+    @property
+    def is_suspect(self) -> bool:
+        return self.deaths >= SUSPECT_DEATHS
+
+    @property
+    def is_dead(self) -> bool:
+        return self.deaths >= BURIAL_DEATHS
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Who holds a shard, and under which epoch."""
+
+    epoch: int
+    owner: str
+
+
+@dataclass(frozen=True, slots=True)
+class Heartbeat:
+    """The deployment as a worker finds it when it reports to be alive."""
+
+    shard_count: int
+    workers: tuple[str, ...]
+
+
+class ShardScripts:
+    """What one worker process does to leases and shard queues. Thread-safe if its client is."""
+
+    def __init__(self, client: Redis, keys: Keys, *, owner: str, lease_ms: int) -> None:
+        self._client = client
+        self._keys = keys
+        self._owner = owner
+        self._lease_ms = lease_ms
+        self._script = {
+            path.name[:-4]: client.register_script(path.read_text("utf-8")) for path in _lua_files()
+        }
+
+    def heartbeat(self, shard_count: int) -> Heartbeat:
+        """Report to be alive; sets the deployment's shard count if it has none yet."""
+        keys = [self._keys.workers, self._keys.shard_count]
+        args: list[str | int] = [self._owner, self._lease_ms, self._keys.changes, shard_count]
+        count, *workers = self._script["heartbeat"](keys, args)
+        return Heartbeat(int(count), tuple(worker.decode() for worker in workers))
+
+    def leave(self) -> None:
+        """Stop counting as alive, and tell the others."""
+        self._script["leave"]([self._keys.workers], [self._owner, self._keys.changes])
+
+    def owners(self, shard_count: int) -> Mapping[int, str]:
+        """Who holds which shard now; shards that nobody holds are left out."""
+        found = self._client.mget([self._keys.lease(shard) for shard in range(shard_count)])
+        return {shard: _text(owner) for shard, owner in enumerate(found) if owner}
+
+    def claim(self, shards: Iterable[int]) -> Mapping[int, Claim]:
+        """Take or renew leases, all in one round trip. Idempotent."""
+        wanted = list(shards)
+        with self._client.pipeline(transaction=False) as pipe:
+            for shard in wanted:
+                self._script["claim"](self._lease_keys(shard), [self._owner, self._lease_ms], client=pipe)
+            answers = pipe.execute() if wanted else []
+        return {
+            shard: Claim(int(epoch), owner.decode())
+            for shard, (epoch, owner) in zip(wanted, answers, strict=True)
+        }
+
+    def release(self, shard: int) -> None:
+        """Give a shard up; a message in flight goes back to the head."""
+        self._script["release"](self._lease_keys(shard), [self._owner, self._keys.changes])
+
+    def renew_epoch(self, shard: int, epoch: int) -> int | None:
+        """Keep the shard under a new epoch, its message back at the head; None if it is no longer held."""
+        answer = self._script["renew_epoch"](self._lease_keys(shard), [self._owner, epoch])
+        return int(answer) if answer else None
+
+    def next(
+        self,
+        shard: int,
+        epoch: int,
+        *,
+        settle: tuple[str, Settle] | None = None,
+        take: bool = True,
+        starts: bool = True,
+        suspects: bool = False,
+    ) -> Taken | Nothing:
+        """Settle a message by its seq, and take the next one if `take`. Idempotent.
+
+        `starts`: a thread is free, so the message counts as started at once. `suspects`: the caller
+        runs no other suspect.
+        """
+        seq, how = settle or ("", "ack")
+        keys = [self._keys.shard(shard), shard_queue(shard), inflight_key(shard)]
+        flags = [int(take), int(starts), int(suspects), SUSPECT_DEATHS, BURIAL_DEATHS]
+        answer, *message = self._script["next"](keys, [epoch, seq, how, *flags])
+        return _taken(message) if message else Nothing(answer)
+
+    def start(self, shard: int, epoch: int, seq: str) -> None:
+        """Mark the message in flight as started."""
+        self._script["start"]([self._keys.shard(shard)], [epoch, seq])
+
+    def bury(self, shard: int, epoch: int, seq: str, entry: bytes) -> bool:
+        """Move the message in flight to the dead letters; False if it is in flight no more."""
+        queue = shard_queue(shard)
+        keys = [self._keys.shard(shard), inflight_key(shard), dead_key(queue)]
+        return bool(self._script["bury"](keys, [epoch, seq, entry]))
+
+    def report(self, health: bytes) -> None:
+        """Publish this worker's health; it counts for two leases."""
+        self._client.set(self._keys.worker(self._owner), health, px=2 * self._lease_ms)
+
+    def _lease_keys(self, shard: int) -> list[str]:
+        lease, state = self._keys.lease(shard), self._keys.shard(shard)
+        return [lease, state, shard_queue(shard), inflight_key(shard)]
+
+
+def _taken(answer: Sequence[bytes]) -> Taken:
+    message, seq, deaths = answer
+    return Taken(message, seq.decode(), int(deaths))
+
+
+def _lua_files() -> list[Traversable]:
+    return [path for path in (files("ditto_tasks.worker") / "lua").iterdir() if path.name.endswith(".lua")]
+
+
+def _text(value: bytes | str) -> str:
+    return value.decode() if isinstance(value, bytes) else value
