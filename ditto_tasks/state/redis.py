@@ -96,7 +96,7 @@ class RedisCommands:
             return self._run(script, keys, arguments)
         if isinstance(self._client, RedisCluster):
             reply = self._run(script, keys, arguments)  # the index may be on another node
-            self._write(note)
+            self._try_note(note)
             return reply
         return self._run_noting(script, keys, arguments, note)
 
@@ -123,16 +123,20 @@ class RedisCommands:
             pipeline.evalsha(self._index.sha1, 1, note.key, note.member, str(note.ttl_ms))
             reply, noted = pipeline.execute(raise_on_error=False)
         if isinstance(noted, Exception):
-            self._write(note)
+            self._try_note(note)
         if isinstance(reply, NoScriptError):
             return self._client.eval(script.text, len(keys), *keys, *arguments)
         if isinstance(reply, Exception):
             raise reply
         return reply
 
-    def _write(self, note: IndexNote) -> None:
+    def write_note(self, note: IndexNote) -> None:
+        """Note a scope in the index; the client's errors pass."""
+        self._run(self._index, [note.key], [note.member, str(note.ttl_ms)])
+
+    def _try_note(self, note: IndexNote) -> None:
         try:
-            self._run(self._index, [note.key], [note.member, str(note.ttl_ms)])
+            self.write_note(note)
         except (RedisError, OSError) as error:
             # The state is written and the index can be rebuilt: the mutation must not look failed.
             _log.warning("the scope index was not written: %s", type(error).__name__)
