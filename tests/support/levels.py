@@ -12,7 +12,7 @@ LEVELS: tuple[tuple[int, str], ...] = (
     (3, rf"({DOMAINS})\.(models|values)"),
     (4, rf"({DOMAINS})\.base"),
     (10, r"\w+\.tasks|(pipelines|batch)\..+"),
-    (6, r"state\.\w+|\w+\.(stores|providers)(\.\w+)?"),
+    (6, r"state\.\w+|\w+\.(stores|providers)(\.\w+)*"),
     (7, r"\w+\.(nodes|opening)|context|state|memory|infer|interaction|retrieval"),
     (8, r"dependencies|embedded|extensions"),
     (9, r"nodes|serialization"),

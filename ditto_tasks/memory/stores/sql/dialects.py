@@ -1,0 +1,91 @@
+"""What databases differ in: inserting unless present, and text search."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final, Protocol
+
+from ditto_tasks.memory.stores.sql.core import (
+    ColumnElement,
+    FromClause,
+    Insert,
+    Table,
+    column,
+    func,
+    postgresql_insert,
+    sqlite_insert,
+    table,
+)
+from ditto_tasks.memory.stores.sql.tables import Tables
+
+
+@dataclass(frozen=True, slots=True)
+class TextMatch:
+    """A full-text search: where to select from, the condition, the score (higher is better) and the order."""
+
+    source: FromClause
+    condition: ColumnElement[bool]
+    score: ColumnElement[float]
+    order: tuple[ColumnElement[object], ...]
+
+
+class Dialect(Protocol):
+    """The few things that each database says in its own way."""
+
+    def insert_absent(self, target: Table) -> Insert:
+        """An INSERT that leaves out rows whose unique key is there already."""
+        ...
+
+    def match(self, tables: Tables, words: Sequence[str]) -> TextMatch:
+        """Records that have any of these index words."""
+        ...
+
+    def contains(self, text: ColumnElement[str], needle: str) -> ColumnElement[bool]:
+        """Whether ``text`` has ``needle`` in it, every character taken literally."""
+        ...
+
+
+class Sqlite:
+    """FTS5 with bm25, over an index that triggers keep in step."""
+
+    def insert_absent(self, target: Table) -> Insert:
+        return sqlite_insert(target).on_conflict_do_nothing()
+
+    def match(self, tables: Tables, words: Sequence[str]) -> TextMatch:
+        name = f"{tables.name}_words"
+        index = table(name, column("rowid"), column("rank"), column(name))
+        expression = " OR ".join(f'"{word}"' for word in words)
+        return TextMatch(
+            source=index.join(tables.memories, column("seq") == index.c.rowid),
+            condition=index.c[name].op("MATCH")(expression),
+            score=-index.c.rank,
+            order=(index.c.rank,),  # alone, so that FTS5 sorts and the join is made for the best only
+        )
+
+    def contains(self, text: ColumnElement[str], needle: str) -> ColumnElement[bool]:
+        return func.instr(text, needle) > 0
+
+
+class Postgresql:
+    """A GIN index over text search vectors, with ts_rank_cd."""
+
+    def insert_absent(self, target: Table) -> Insert:
+        return postgresql_insert(target).on_conflict_do_nothing()
+
+    def match(self, tables: Tables, words: Sequence[str]) -> TextMatch:
+        query = func.websearch_to_tsquery("simple", " or ".join(words))
+        rank = func.ts_rank_cd(tables.memories.c.words, query)
+        return TextMatch(
+            source=tables.memories,
+            condition=tables.memories.c.words.op("@@")(query),
+            score=rank,
+            order=(rank.desc(), tables.memories.c.id),
+        )
+
+    def contains(self, text: ColumnElement[str], needle: str) -> ColumnElement[bool]:
+        return func.strpos(text, needle) > 0
+
+
+DIALECTS: Final[Mapping[str, Dialect]] = MappingProxyType({"sqlite": Sqlite(), "postgresql": Postgresql()})

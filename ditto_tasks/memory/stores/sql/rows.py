@@ -1,0 +1,120 @@
+"""Records as rows and back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Protocol
+
+from ditto_tasks.errors import MemoryError
+from ditto_tasks.json_values import FrozenDict, InvalidJson, JsonValue, decode, encode, freeze
+from ditto_tasks.memory.filters import facets
+from ditto_tasks.memory.models import MemoryDraft, MemoryItem
+from ditto_tasks.memory.segmentation import fold, spelled_document, text_of
+
+Row = dict[str, str | int | None]
+
+
+class Record(Protocol):
+    """A selected row: id, memory_key, content and metadata, in this order, first."""
+
+    def __getitem__(self, index: int, /) -> Any: ...
+
+
+def new_row(item: MemoryItem, *, namespace: str, now_ms: int) -> Row:
+    """The row of a new record."""
+    return {
+        "id": item.id,
+        "namespace": namespace,
+        "memory_key": item.key,
+        "created_at": now_ms,
+        "updated_at": now_ms,
+        **content_columns(item.content, namespace),
+        **metadata_columns(item.metadata),
+    }
+
+
+def item_of(draft: MemoryDraft, record_id: str) -> MemoryItem:
+    """The record that ``draft`` becomes under an id."""
+    return MemoryItem.assemble(
+        {"id": record_id, **{name: draft.__dict__[name] for name in draft.model_fields_set}}
+    )
+
+
+def content_columns(content: JsonValue, namespace: str) -> Row:
+    """Everything that is derived from a content."""
+    folded = fold(text_of(content))
+    return {
+        "content": encode(content).decode("utf-8"),
+        "folded": folded,
+        "words": spelled_document(folded, namespace),
+    }
+
+
+def metadata_columns(metadata: dict[str, JsonValue] | None) -> Row:
+    return {"metadata": None if metadata is None else encode(metadata).decode("utf-8")}
+
+
+def facet_rows(namespace: str, items: Iterable[MemoryItem]) -> list[Row]:
+    """What filters may ask about these records."""
+    return [
+        {"namespace": namespace, "path": path, "value": value, "memory_id": item.id}
+        for item in items
+        if item.metadata
+        for path, value in facets(item.metadata)
+    ]
+
+
+def read_item(record: Record) -> MemoryItem:
+    """The record of a selected row."""
+    key, metadata = record[1], record[3]
+    values: dict[str, object] = {"id": record[0], "content": _read_json(record[2])}
+    if key is not None:
+        values["key"] = key
+    if metadata is not None:
+        values["metadata"] = _read_object(metadata)
+    return MemoryItem.assemble(values)
+
+
+def identical(left: JsonValue, right: JsonValue) -> bool:
+    """JSON equality: 1 is 1.0, but true is not 1, and integers are compared with all their digits."""
+    if isinstance(left, dict):
+        return (
+            isinstance(right, dict)
+            and left.keys() == right.keys()
+            and all(identical(value, right[key]) for key, value in left.items())
+        )
+    if isinstance(left, list):
+        return isinstance(right, list) and len(left) == len(right) and all(map(identical, left, right))
+    return left == right and isinstance(left, bool) == isinstance(right, bool)
+
+
+def same_record(item: MemoryItem, draft: MemoryDraft | MemoryItem) -> bool:
+    """Whether writing ``draft`` again would change nothing."""
+    return identical(item.content, draft.content) and identical(item.metadata, draft.metadata)
+
+
+def is_storable(text: str) -> bool:
+    """Whether every database keeps ``text`` as it is."""
+    if "\0" in text:
+        return False
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _read_json(text: str) -> JsonValue:
+    if text.startswith('"') and "\\" not in text:
+        return text[1:-1]
+    try:
+        return freeze(decode(text))
+    except InvalidJson:
+        raise MemoryError("INVALID_BACKEND_OUTPUT", "a stored record is not JSON") from None
+
+
+def _read_object(text: str) -> FrozenDict:
+    value = _read_json(text)
+    if not isinstance(value, FrozenDict):
+        raise MemoryError("INVALID_BACKEND_OUTPUT", "stored metadata is not an object")
+    return value

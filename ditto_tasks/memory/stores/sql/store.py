@@ -1,0 +1,184 @@
+"""The SQL memory store: records, their filters, their search words and the log of writes in one database."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, Self
+
+from ditto_tasks.errors import MemoryError
+from ditto_tasks.json_values import JsonObject
+from ditto_tasks.memory.cursors import query_digest, read_cursor, write_cursor
+from ditto_tasks.memory.filters import parse_filter
+from ditto_tasks.memory.models import (
+    MemoryDraft,
+    MemoryItem,
+    MemoryPatch,
+    MemorySearchResult,
+    Query,
+    QueryPage,
+    Search,
+    WriteOperation,
+)
+from ditto_tasks.memory.segmentation import fold, spelled_query
+from ditto_tasks.memory.stores.sql import schema, statements, writing
+from ditto_tasks.memory.stores.sql.core import ColumnElement, false
+from ditto_tasks.memory.stores.sql.dialects import DIALECTS
+from ditto_tasks.memory.stores.sql.engine import open_engine, reading
+from ditto_tasks.memory.stores.sql.rows import is_storable, read_item
+from ditto_tasks.memory.stores.sql.tables import DEFAULT_TABLE, Tables
+
+MAX_NAMESPACE_CHARS: Final = 128  # with the key it must fit one index entry of every database
+CHUNK: Final = 500  # values of one IN list: far below the parameter limit of every database
+
+
+class SqlMemoryStore:
+    """A `MemoryStore` and `MemorySearchProvider` over one database; ``within`` gives views of one namespace.
+
+    A SQLite file gets its schema when it is opened. A server's is made by ``ditto memory init``.
+    """
+
+    def __init__(
+        self, url: str, *, table: str = DEFAULT_TABLE, clock_ms: Callable[[], int] | None = None
+    ) -> None:
+        self._tables = Tables.named(table)
+        self._engine = open_engine(url)
+        self._reads = reading(self._engine)
+        self._dialect = DIALECTS[self._engine.dialect.name]
+        self._clock_ms = clock_ms or _system_clock_ms
+        self._namespace = ""
+        if self._engine.dialect.name == "sqlite":
+            self.migrate()
+
+    def within(self, namespace: str) -> Self:
+        """The same database, confined to ``namespace``."""
+        if len(namespace) > MAX_NAMESPACE_CHARS or not is_storable(namespace):
+            raise MemoryError.invalid_input("/namespace", f"at most {MAX_NAMESPACE_CHARS} plain characters")
+        view = object.__new__(type(self))
+        view.__dict__.update(self.__dict__, _namespace=namespace)
+        return view
+
+    def migrate(self) -> tuple[int, int]:
+        """Create or update the schema; (version before, version now)."""
+        return schema.migrate(self._engine, self._tables)
+
+    def ping(self) -> None:
+        """Raise unless the database answers and its schema is current."""
+        schema.require_current(self._engine, self._tables)
+
+    def close(self) -> None:
+        """Close all connections; views share them."""
+        self._engine.dispose()
+
+    def get(self, *, ids: Sequence[str], keys: Sequence[str]) -> list[MemoryItem]:
+        memories = self._tables.memories.c
+        by_id = {item.id: item for item in self._select_in(memories.id, ids)}
+        by_key = {item.key: item for item in self._select_in(memories.memory_key, keys)}
+        named = [by_id.get(record_id) for record_id in ids] + [by_key.get(key) for key in keys]
+        return list({item.id: item for item in named if item is not None}.values())
+
+    def query(self, query: Query) -> QueryPage:
+        namespace, condition = self._condition(query.filter)
+        order = statements.ordering(self._tables, query.order_by)
+        digest = query_digest(query, namespace)
+        if query.cursor is not None:
+            condition &= statements.after(order, read_cursor(query.cursor, digest, size=len(order)))
+        statement = (
+            statements.records(self._tables)
+            .add_columns(*(column for column, _ in order))
+            .where(condition)
+            .order_by(*(column.desc() if descending else column for column, descending in order))
+            .limit(query.limit + 1)
+        )
+        with self._reads.connect() as connection:
+            rows = connection.execute(statement).all()
+        page = rows[: query.limit]
+        cursor = write_cursor(page[-1][4:], digest) if len(rows) > len(page) else None
+        return QueryPage.assemble({"items": tuple(map(read_item, page)), "next_cursor": cursor})
+
+    def search(self, search: Search) -> list[MemorySearchResult]:
+        strategy = search.strategy or "keyword"
+        if strategy not in ("keyword", "substring"):
+            raise MemoryError("UNSUPPORTED_STRATEGY", "strategy: must be keyword or substring")
+        if not isinstance(search.query, str):
+            raise MemoryError.invalid_input("/query", f"the strategy {strategy} takes text")
+        if search.options:
+            raise MemoryError.invalid_input("/options", f"the strategy {strategy} has no options")
+        find = self._by_keyword if strategy == "keyword" else self._by_substring
+        return find(search.query, search)
+
+    def write(
+        self, drafts: Sequence[MemoryDraft], *, operation: WriteOperation | None = None
+    ) -> list[MemoryItem]:
+        batch = writing.Batch(self._tables, self._dialect, self._namespace, self._clock_ms())
+        with self._engine.begin() as connection:
+            return batch.write(connection, drafts, operation)
+
+    def update(self, patches: Sequence[MemoryPatch]) -> list[MemoryItem]:
+        batch = writing.Batch(self._tables, self._dialect, self._namespace, self._clock_ms())
+        with self._engine.begin() as connection:
+            return batch.update(connection, patches)
+
+    def delete(self, ids: Sequence[str]) -> list[str]:
+        batch = writing.Batch(self._tables, self._dialect, self._namespace, self._clock_ms())
+        with self._engine.begin() as connection:
+            return batch.delete(connection, ids)
+
+    def _select_in(self, column: ColumnElement[str], values: Sequence[str]) -> Iterator[MemoryItem]:
+        storable = [value for value in values if is_storable(value)]
+        for start in range(0, len(storable), CHUNK):
+            chunk = storable[start : start + CHUNK]
+            statement = statements.records(self._tables).where(
+                self._tables.memories.c.namespace == self._namespace, column.in_(chunk)
+            )
+            with self._reads.connect() as connection:
+                yield from map(read_item, connection.execute(statement).all())
+
+    def _condition(self, wire: JsonObject | None) -> tuple[str, ColumnElement[bool]]:
+        """The one namespace that a call runs in, and the condition that records of it must pass."""
+        wanted = parse_filter(wire)
+        namespace = self._namespace if wanted.namespace is None else wanted.namespace
+        escapes = bool(self._namespace) and namespace != self._namespace
+        if escapes or not is_storable(namespace):
+            return self._namespace, false()
+        return namespace, statements.passes(self._tables, namespace, wanted)
+
+    def _by_keyword(self, query: str, search: Search) -> list[MemorySearchResult]:
+        namespace, condition = self._condition(search.filter)
+        words = spelled_query(query, namespace)
+        if not words:
+            return []
+        match = self._dialect.match(self._tables, words)
+        statement = (
+            statements.records(self._tables)
+            .add_columns(match.score)
+            .select_from(match.source)
+            .where(match.condition, condition)
+            .order_by(*match.order)
+            .limit(search.limit)
+        )
+        with self._reads.connect() as connection:
+            rows = connection.execute(statement).all()
+        return [
+            MemorySearchResult.assemble({"memory": read_item(row), "score": float(row[4])}) for row in rows
+        ]
+
+    def _by_substring(self, query: str, search: Search) -> list[MemorySearchResult]:
+        needle = fold(query).strip()
+        if not needle:
+            return []
+        _, condition = self._condition(search.filter)
+        memories = self._tables.memories.c
+        statement = (
+            statements.records(self._tables)
+            .where(condition, self._dialect.contains(memories.folded, needle))
+            .order_by(memories.id)
+            .limit(search.limit)
+        )
+        with self._reads.connect() as connection:
+            rows = connection.execute(statement).all()
+        return [MemorySearchResult.assemble({"memory": read_item(row)}) for row in rows]
+
+
+def _system_clock_ms() -> int:
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,89 @@
+"""The tables as statements see them; the migrations create them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final, Self
+
+from ditto_tasks.errors import MemoryError
+from ditto_tasks.memory.stores.sql.core import BigInteger, Column, MetaData, String, Table, UserDefinedType
+
+DEFAULT_TABLE: Final = "memories"
+_TABLE_NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,39}")  # with a suffix it fits every database
+
+
+class JsonText(UserDefinedType[str]):
+    """A JSON column read and written as text: this package's own codec keeps every value exactly."""
+
+    cache_ok = True
+
+    def get_col_spec(self, **_: object) -> str:
+        return "JSON"
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """The tables of one store, which all begin with the name of the first."""
+
+    memories: Table
+    facets: Table
+    operations: Table
+    schema: Table
+
+    @property
+    def name(self) -> str:
+        return self.memories.name
+
+    @classmethod
+    def named(cls, name: str) -> Self:
+        """The tables of the store called ``name``; INVALID_INPUT unless it is a plain lower-case name."""
+        if not _TABLE_NAME.fullmatch(name):
+            raise MemoryError.invalid_input("/table", "must be lower-case letters, digits and _, at most 40")
+        known = MetaData()
+        return cls(
+            _memories(name, known), _facets(name, known), _operations(name, known), _schema(name, known)
+        )
+
+
+def _memories(name: str, known: MetaData) -> Table:
+    return Table(
+        name,
+        known,
+        Column("id", String, primary_key=True),
+        Column("namespace", String),
+        Column("memory_key", String),
+        Column("content", JsonText),
+        Column("metadata", JsonText),
+        Column("created_at", BigInteger),
+        Column("updated_at", BigInteger),
+        Column("folded", String),
+        Column("words", String),
+    )
+
+
+def _facets(name: str, known: MetaData) -> Table:
+    return Table(
+        f"{name}_facets",
+        known,
+        Column("namespace", String, primary_key=True),
+        Column("path", String, primary_key=True),
+        Column("value", String, primary_key=True),
+        Column("memory_id", String, primary_key=True),
+    )
+
+
+def _operations(name: str, known: MetaData) -> Table:
+    return Table(
+        f"{name}_operations",
+        known,
+        Column("namespace", String, primary_key=True),
+        Column("operation_id", String, primary_key=True),
+        Column("input_hash", String),
+        Column("ids", String),
+        Column("created_at", BigInteger),
+    )
+
+
+def _schema(name: str, known: MetaData) -> Table:
+    return Table(f"{name}_schema", known, Column("version", BigInteger, primary_key=True))

@@ -1,0 +1,239 @@
+"""WRITE, UPDATE and DELETE inside one transaction."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+from ditto_tasks.errors import MemoryError
+from ditto_tasks.memory.models import MemoryDraft, MemoryItem, MemoryPatch, WriteOperation
+from ditto_tasks.memory.stores.sql import statements
+from ditto_tasks.memory.stores.sql.core import Connection, bindparam, delete, insert, select, update
+from ditto_tasks.memory.stores.sql.dialects import Dialect
+from ditto_tasks.memory.stores.sql.rows import (
+    Row,
+    content_columns,
+    facet_rows,
+    is_storable,
+    item_of,
+    metadata_columns,
+    new_row,
+    read_item,
+    same_record,
+)
+from ditto_tasks.memory.stores.sql.tables import Tables
+
+CHUNK: Final = 500  # values of one IN list: far below the parameter limit of every database
+MAX_KEY_CHARS: Final = 512  # with the namespace it must fit one index entry of every database
+MAX_OPERATION_CHARS: Final = 128
+OPERATION_KEEP_MS: Final = 7 * 24 * 3_600_000  # no queue redelivers a message after a week
+
+ValueT = TypeVar("ValueT")
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """One call's changes. The caller owns the transaction: an exception leaves nothing behind."""
+
+    tables: Tables
+    dialect: Dialect
+    namespace: str
+    now_ms: int
+
+    def write(
+        self, connection: Connection, drafts: Sequence[MemoryDraft], operation: WriteOperation | None
+    ) -> list[MemoryItem]:
+        """One record a draft; the recorded ones if this operation was written before."""
+        for index, draft in enumerate(drafts):
+            _check_key(index, draft.key)
+        recorded = None if operation is None else self._claim(connection, operation)
+        if recorded is not None:
+            return [item_of(draft, record_id) for draft, record_id in zip(drafts, recorded, strict=True)]
+        items = self._insert(connection, drafts)
+        if operation is not None:
+            self._record(connection, operation, items)
+        return items
+
+    def update(self, connection: Connection, patches: Sequence[MemoryPatch]) -> list[MemoryItem]:
+        """The patched records, or NOT_FOUND."""
+        current = self._locked(connection, [patch.id for patch in patches])
+        missing = [patch.id for patch in patches if patch.id not in current]
+        if missing:
+            raise MemoryError("NOT_FOUND", f"{len(missing)} of the ids do not exist", {"count": len(missing)})
+        items = [_patched(current[patch.id], patch) for patch in patches]
+        self._replace_content(connection, items, patches)
+        self._replace_metadata(connection, items, patches)
+        return items
+
+    def delete(self, connection: Connection, ids: Sequence[str]) -> list[str]:
+        """The ids that were there; facets go with their records."""
+        present = self._locked(connection, ids)
+        memories = self.tables.memories
+        for chunk in _chunks([record_id for record_id in ids if record_id in present]):
+            connection.execute(delete(memories).where(memories.c.id.in_(chunk)))
+        return [record_id for record_id in ids if record_id in present]
+
+    def _claim(self, connection: Connection, operation: WriteOperation) -> list[str] | None:
+        """The ids of an operation that was committed; None makes this transaction the one that runs it.
+
+        A second delivery at the same time waits here for the first one's transaction to end.
+        """
+        operations = self.tables.operations
+        claim = {**self._operation_key(operation), "input_hash": operation.input_hash, "ids": ""}
+        done = connection.execute(
+            self.dialect.insert_absent(operations), {**claim, "created_at": self.now_ms}
+        )
+        if done.rowcount == 1:
+            return None
+        known = select(operations.c.input_hash, operations.c.ids).filter_by(**self._operation_key(operation))
+        input_hash, ids = connection.execute(known).one()
+        if input_hash != operation.input_hash:
+            raise MemoryError("CONFLICT", "the operation id was used for another input")
+        return list(json.loads(ids))
+
+    def _record(self, connection: Connection, operation: WriteOperation, items: Iterable[MemoryItem]) -> None:
+        operations = self.tables.operations
+        ids = json.dumps([item.id for item in items])
+        connection.execute(update(operations).filter_by(**self._operation_key(operation)).values(ids=ids))
+        connection.execute(
+            delete(operations).where(operations.c.created_at < self.now_ms - OPERATION_KEEP_MS)
+        )
+
+    def _operation_key(self, operation: WriteOperation) -> dict[str, str]:
+        plain = len(operation.id) <= MAX_OPERATION_CHARS and is_storable(operation.id)
+        digest = hashlib.sha256(operation.id.encode("utf-8", "surrogatepass")).hexdigest()
+        return {"namespace": self.namespace, "operation_id": operation.id if plain else f"sha256:{digest}"}
+
+    def _insert(self, connection: Connection, drafts: Sequence[MemoryDraft]) -> list[MemoryItem]:
+        by_key = self._known(connection, [draft.key for draft in drafts if draft.key is not None])
+        items, added = [], []
+        for draft, record_id in zip(drafts, new_ids(self.now_ms, len(drafts)), strict=True):
+            known = None if draft.key is None else by_key.get(draft.key)
+            if known is None:
+                known = item_of(draft, record_id)
+                added.append(known)
+                if draft.key is not None:
+                    by_key[draft.key] = known
+            elif not same_record(known, draft):
+                raise _conflict()
+            items.append(known)
+        raced = self._insert_rows(connection, added)
+        return [raced.get(item.id, item) for item in items]
+
+    def _insert_rows(self, connection: Connection, added: list[MemoryItem]) -> dict[str, MemoryItem]:
+        """Insert; our id -> the record that another writer committed under the same key meanwhile.
+
+        In the order of keys, so that two batches never wait for each other.
+        """
+        if not added:
+            return {}
+        added.sort(key=lambda item: item.key or "")
+        rows = [new_row(item, namespace=self.namespace, now_ms=self.now_ms) for item in added]
+        done = connection.execute(self.dialect.insert_absent(self.tables.memories), rows)
+        raced = {} if done.rowcount == len(rows) else self._raced(connection, added)
+        facets = facet_rows(self.namespace, (item for item in added if item.id not in raced))
+        if facets:
+            connection.execute(insert(self.tables.facets), facets)
+        return raced
+
+    def _raced(self, connection: Connection, added: Sequence[MemoryItem]) -> dict[str, MemoryItem]:
+        stored = self._known(connection, [item.key for item in added if item.key is not None])
+        raced = {}
+        for item in added:
+            if item.key is None or stored[item.key].id == item.id:
+                continue
+            if not same_record(stored[item.key], item):
+                raise _conflict()
+            raced[item.id] = stored[item.key]
+        return raced
+
+    def _known(self, connection: Connection, keys: Sequence[str]) -> dict[str, MemoryItem]:
+        memories = self.tables.memories.c
+        known = {}
+        for chunk in _chunks(keys):
+            statement = statements.records(self.tables).where(
+                memories.namespace == self.namespace, memories.memory_key.in_(chunk)
+            )
+            known.update({item.key: item for item in map(read_item, connection.execute(statement))})
+        return known
+
+    def _locked(self, connection: Connection, ids: Sequence[str]) -> dict[str, MemoryItem]:
+        """The records among ``ids``, locked in the order of ids until the transaction ends."""
+        memories = self.tables.memories.c
+        found = {}
+        for chunk in _chunks(sorted(filter(is_storable, ids))):
+            statement = (
+                statements.records(self.tables)
+                .where(memories.namespace == self.namespace, memories.id.in_(chunk))
+                .order_by(memories.id)
+                .with_for_update()
+            )
+            found.update({item.id: item for item in map(read_item, connection.execute(statement))})
+        return found
+
+    def _replace_content(
+        self, connection: Connection, items: Sequence[MemoryItem], patches: Sequence[MemoryPatch]
+    ) -> None:
+        changed = [item for item, patch in zip(items, patches, strict=True) if patch.replaces_content]
+        self._update_rows(
+            connection, [(item.id, content_columns(item.content, self.namespace)) for item in changed]
+        )
+
+    def _replace_metadata(
+        self, connection: Connection, items: Sequence[MemoryItem], patches: Sequence[MemoryPatch]
+    ) -> None:
+        changed = [item for item, patch in zip(items, patches, strict=True) if patch.replaces_metadata]
+        self._update_rows(connection, [(item.id, metadata_columns(item.metadata)) for item in changed])
+        facets = self.tables.facets
+        for chunk in _chunks([item.id for item in changed]):
+            connection.execute(delete(facets).where(facets.c.memory_id.in_(chunk)))
+        rows = facet_rows(self.namespace, changed)
+        if rows:
+            connection.execute(insert(facets), rows)
+
+    def _update_rows(self, connection: Connection, changes: Sequence[tuple[str, Row]]) -> None:
+        if not changes:
+            return
+        memories = self.tables.memories
+        names = [*changes[0][1], "updated_at"]
+        statement = (
+            update(memories).where(memories.c.id == bindparam("_id")).values({n: bindparam(n) for n in names})
+        )
+        rows = [{"_id": record_id, "updated_at": self.now_ms, **columns} for record_id, columns in changes]
+        connection.execute(statement, rows)
+
+
+def new_ids(now_ms: int, count: int) -> Iterator[str]:
+    """Version 7 UUIDs: later batches sort after earlier ones, and a batch in its own order."""
+    start = int.from_bytes(os.urandom(8), "big") >> 2  # room to count up within the 62 free bits
+    for number in range(count):
+        tail = (start + number) & (2**62 - 1)
+        digits = f"{now_ms:012x}7{number >> 0 & 0xFFF:03x}{2**63 | tail:016x}"
+        yield "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
+
+
+def _patched(item: MemoryItem, patch: MemoryPatch) -> MemoryItem:
+    values = {name: item.__dict__[name] for name in item.model_fields_set}
+    values.update({name: patch.__dict__[name] for name in patch.model_fields_set if name != "id"})
+    return MemoryItem.assemble(values)
+
+
+def _check_key(index: int, key: str | None) -> None:
+    if key is None:
+        return
+    if len(key) > MAX_KEY_CHARS or not is_storable(key):
+        reason = f"at most {MAX_KEY_CHARS} characters, without NUL and lone surrogates"
+        raise MemoryError.invalid_input(f"/memories/{index}/key", reason)
+
+
+def _conflict() -> MemoryError:
+    return MemoryError("CONFLICT", "a key has other content already; nothing of the batch was written")
+
+
+def _chunks(values: Sequence[ValueT]) -> Iterator[Sequence[ValueT]]:
+    for start in range(0, len(values), CHUNK):
+        yield values[start : start + CHUNK]
