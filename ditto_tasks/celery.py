@@ -19,6 +19,8 @@ from ditto_tasks.dependencies import Dependencies
 from ditto_tasks.extensions import ExtensionFactory, load_factory
 from ditto_tasks.node_task import NodeTask, task_class
 from ditto_tasks.nodes import BATCH_QUEUE, CUSTOM_QUEUE, NODES, NodeTable, NodeType, table
+from ditto_tasks.pipelines.records import PipelineRecords
+from ditto_tasks.pipelines.runs import StepRuns, register_errback
 from ditto_tasks.publishing import built_in_options, check_order, check_publish, check_size
 from ditto_tasks.routing import Router, ordinary_queues
 from ditto_tasks.serialization import CONTENT_TYPE, NAME, register_content_type
@@ -69,6 +71,10 @@ class DittoCelery(Celery):
         self.conf.update(configuration(settings, nodes))
         for row in nodes.values():
             self.register_task(task_class(row)())
+        results = settings.runtime.results
+        self.records = PipelineRecords(settings.connections.deployment, self._broker_client, results.expires_ms)
+        self.runs = StepRuns(self.records, lambda: self.backend)
+        register_errback(self, self.runs)
 
     def send_task(self, name: str, args: Any = None, kwargs: Any = None, **options: Any) -> Any:  # Celery's edge
         """Check, redact and publish one call; typed errors before anything is sent."""

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, cast
 
 from celery import Task
 
 from ditto_tasks.cancellation import CancelToken
-from ditto_tasks.errors import Cancelled, ContextError, DittoError, NodeInputError, PublishError, ServiceError
+from ditto_tasks.errors import (
+    Cancelled,
+    ContextError,
+    DittoError,
+    NodeInputError,
+    PipelineError,
+    PublishError,
+    ServiceError,
+    StateBackendError,
+)
 from ditto_tasks.json_values import JsonObject, JsonValue
 from ditto_tasks.nodes import CONTEXT, NodeType
+from ditto_tasks.pipelines.bindings import BINDINGS, Binding, bind
+from ditto_tasks.pipelines.steps import step_of
 from ditto_tasks.routing import is_scoped
 from ditto_tasks.task import NO_EPOCH, NO_OPTIONS, OPTIONS_KEY, Reply, TaskCall, TaskOptions, parse_options
 
@@ -33,17 +44,35 @@ class NodeTask(Task):  # type: ignore[type-arg]  # celery's class is generic in 
         return cast("DittoCelery", self.app)
 
     def run(self, /, *upstream: object, **wire: Any) -> object:  # any JSON
-        """Run the node's handler; its result, or a failed NodeResult where the domain answers with those."""
+        """Run the node's handler, as a step of its pipeline if it is one."""
+        reply = self._step(upstream, wire)
+        return reply if self.request.called_directly else Reply(self.row.name, reply)
+
+    def _step(self, upstream: tuple[object, ...], wire: JsonObject) -> JsonValue:
+        pipeline = self.request.root_id or ""
+        step = step_of(self.request.id, pipeline)
+        if step is None:
+            return self._answer(upstream, wire)
         try:
-            reply = self._perform(upstream, wire)
+            return self.ditto.runs.run_step(pipeline, step, lambda: self._answer(upstream, wire))
+        except DittoError:
+            raise
+        except Exception as exc:  # noqa: BLE001 -- the boundary: a driver's text may hold an address
+            kind = type(exc).__name__
+        raise StateBackendError("STATE_BACKEND_UNAVAILABLE", f"the pipeline's record met {kind}")
+
+    def _answer(self, upstream: tuple[object, ...], wire: JsonObject) -> JsonValue:
+        """The handler's result, or a failed NodeResult where the domain answers with those."""
+        try:
+            return self._perform(upstream, wire)
+        except PipelineError:  # no answer of the node, but the end of its pipeline
+            raise
         except DittoError as exc:
             error = exc
         except Exception as exc:  # noqa: BLE001 -- the boundary: raw errors may hold content or credentials
             error = ServiceError("SERVICE_ERROR", f"{self.row.name} met {type(exc).__name__}")
-        else:
-            return reply if self.request.called_directly else Reply(self.row.name, reply)
         if self.row.returns_node_result:
-            return Reply(self.row.name, failed_result(self.row.name, self.request.id, error))
+            return failed_result(self.row.name, self.request.id, error)
         raise error  # outside of the except block: no raw error hangs on it as its context
 
     def _perform(self, upstream: tuple[object, ...], wire: JsonObject) -> JsonValue:
@@ -71,10 +100,10 @@ class NodeTask(Task):  # type: ignore[type-arg]  # celery's class is generic in 
     def _bound(self, upstream: tuple[object, ...], wire: JsonObject, options: TaskOptions) -> JsonObject:
         if options.bind is None:
             return wire
-        binding = self.ditto.dependencies.bindings().get(options.bind)
-        if binding is None or len(upstream) != 1:
-            raise self._invalid(f"/{OPTIONS_KEY}/bind", "no such binding, or not one predecessor")
-        bound = cast("Callable[[object, JsonObject], object]", binding)(upstream[0], wire)
+        if len(upstream) != 1:
+            raise self._invalid(f"/{OPTIONS_KEY}/bind", "a binding takes one predecessor's result")
+        known = {**BINDINGS, **cast("Mapping[str, Binding]", self.ditto.dependencies.bindings())}
+        bound = bind(options.bind, cast(JsonValue, upstream[0]), wire, bindings=known)
         if not isinstance(bound, Mapping) or bound.get("scope") != wire.get("scope"):
             raise self._invalid(f"/{OPTIONS_KEY}/bind", "a binding gives an object of the same scope")
         return dict(bound)

@@ -20,7 +20,7 @@ class Heartbeats:
         self._next = 0
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
-        self._idle = threading.Event()
+        self._pause = threading.Event()  # never set; its wait is the pause between beats
 
     @contextmanager
     def during(self, pipeline: str) -> Iterator[None]:
@@ -36,7 +36,6 @@ class Heartbeats:
             self._next += 1
             self._active[self._next] = pipeline
             if self._thread is None or not self._thread.is_alive():
-                self._idle = threading.Event()
                 self._thread = threading.Thread(target=self._run, name="pipeline-heartbeats", daemon=True)
                 self._thread.start()
             return self._next
@@ -46,16 +45,17 @@ class Heartbeats:
             del self._active[ticket]
 
     def _run(self) -> None:
-        while not self._idle.wait(self._interval_s):
-            for pipeline in self._still_active():
+        while pipelines := self._after_a_while():
+            for pipeline in pipelines:
                 try:
                     self._beat(pipeline)
                 except Exception:  # noqa: BLE001, S112 -- a lost beat costs a second sending, which is harmless
                     continue
 
-    def _still_active(self) -> list[str]:
+    def _after_a_while(self) -> set[str]:
+        """Wait, and then say who is at work; nobody ends the thread, and the next step starts another."""
+        self._pause.wait(self._interval_s)
         with self._lock:
             if not self._active:
-                self._idle.set()
                 self._thread = None
-            return list(self._active.values())
+            return set(self._active.values())

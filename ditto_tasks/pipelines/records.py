@@ -10,8 +10,9 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import Final, Protocol, cast
+from typing import Final, cast
 
+from ditto_tasks.coordination import BrokerClient
 from ditto_tasks.json_values import JsonObject, JsonValue, decode, encode
 from ditto_tasks.models import from_wire, to_wire
 from ditto_tasks.pipelines.base import Begun, PipelineRecord, RunState
@@ -22,20 +23,12 @@ EVENTS_TTL_MS: Final = 600_000  # how long after its last event a pipeline can s
 _RESULT: Final = b"result:"
 
 
-class ScriptClient(Protocol):
-    """The part of a Redis client that records need; answers are bytes."""
-
-    def eval(self, script: str, numkeys: int, *keys_and_args: str | bytes | int) -> object: ...
-    def zrange(self, name: str, start: int, end: int) -> Sequence[bytes]: ...
-    def zrem(self, name: str, *values: str) -> object: ...
-
-
 @dataclass(frozen=True, slots=True)
 class PipelineRecords:
     """Implements StepRecords and TrackedRecords; `clients` lends a client of the broker's database."""
 
     deployment: str
-    clients: Callable[[], AbstractContextManager[ScriptClient]]
+    clients: Callable[[], AbstractContextManager[BrokerClient]]
     ttl_ms: int  # how long after its deadline a record is kept
 
     def open(self, pipeline: str, request: AnswerRequest, *, shard: int, deadline_ms: int) -> int:

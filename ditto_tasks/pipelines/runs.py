@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, cast
 
-from celery import states
+from celery import Celery, Task, states
 from celery.exceptions import ChordError
 
 from ditto_tasks.errors import DittoError, PipelineError
 from ditto_tasks.json_values import JsonObject, JsonValue, encode
 from ditto_tasks.models import to_wire
 from ditto_tasks.pipelines import steps
+from ditto_tasks.pipelines.answer import FAILED_TASK
 from ditto_tasks.pipelines.base import AnswerStore, Begun, PipelineRecord, StepRecords
 from ditto_tasks.pipelines.heartbeats import Heartbeats
 from ditto_tasks.pipelines.outcomes import error_from_wire, error_to_wire, is_node_result
@@ -117,3 +118,11 @@ def _too_large(result: JsonObject, size: int) -> JsonObject:
         "status": "failed",
         "error": {"code": "RESULT_TOO_LARGE", "message": message},
     }
+
+
+def register_errback(app: Celery, runs: StepRuns) -> None:
+    """Register the errback of pipelines; Celery calls it in the worker in which a step failed."""
+
+    @app.task(name=FAILED_TASK, base=Task, lazy=False)
+    def failed(request: object, exc: BaseException, traceback: object, pipeline: str) -> None:  # noqa: ARG001 -- Celery's arguments
+        runs.fail(pipeline, exc)
