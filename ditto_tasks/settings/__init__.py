@@ -5,14 +5,22 @@ module reads the environment, and a `.env` file is never read.
 """
 
 from ditto_tasks.settings.checks import check_visibility_timeout
-from ditto_tasks.settings.loading import default_settings, environment_variables, load_settings
+from ditto_tasks.settings.loading import (
+    child_environment,
+    default_settings,
+    environment_variables,
+    load_settings,
+    unknown_variables,
+)
 from ditto_tasks.settings.snapshot import Provider, Settings
 
 __all__ = [
     "Provider",
     "Settings",
     "check_visibility_timeout",
+    "child_environment",
     "default_settings",
     "environment_variables",
     "load_settings",
+    "unknown_variables",
 ]

@@ -44,6 +44,23 @@ def default_settings(env: Mapping[str, str] | None = None) -> Settings:
     return load_settings(None, variables)
 
 
+def child_environment(changes: Mapping[str, str]) -> dict[str, str]:
+    """The environment of this process with `changes`, for a process that it starts."""
+    return {**os.environ, **changes}
+
+
+def unknown_variables(env: Mapping[str, str] | None = None) -> list[str]:
+    """DITTO_* variables that are set and that nothing reads: probably misspelt."""
+    variables = os.environ if env is None else env
+    startup = _from_environment(Startup, variables)
+    suffixes = ProviderConnection.variables()
+    known = {
+        *environment_variables(),
+        *(_provider_variable(n, s) for n in startup.providers for s in suffixes),
+    }
+    return sorted(name for name in variables if name.startswith("DITTO_") and name not in known)
+
+
 def environment_variables() -> tuple[str, ...]:
     """Every variable that Ditto reads; `<NAME>` stands for a provider listed in DITTO_SHARED_PROVIDERS."""
     plain = [name for group in (Startup, Connections, Sandbox) for name in group.variables()]

@@ -1,0 +1,5 @@
+"""`python -m ditto_tasks` is the `ditto` program."""
+
+from ditto_tasks.cli import main
+
+main()

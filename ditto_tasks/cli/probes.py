@@ -1,0 +1,135 @@
+"""The questions that `ditto doctor` asks, and what to do about each answer. No answer holds a credential."""
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from ditto_tasks.celery import DittoCelery, create_app
+from ditto_tasks.embedded import MINIMUM_VERSION
+from ditto_tasks.errors import DittoError
+from ditto_tasks.settings import Settings, check_visibility_timeout, unknown_variables
+from ditto_tasks.state.redis import open_state_client
+
+State = Literal["ok", "warning", "wrong"]
+POLICY: Final = "maxmemory-policy"
+PROBE_TIMEOUT_MS: Final = 3_000  # a person waits
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One answer: what was looked at, how it is, and what to do if it is not well."""
+
+    subject: str
+    state: State
+    text: str
+    remedy: str = ""
+
+
+def findings(settings: Settings) -> Iterator[Finding]:
+    """All answers for these settings, each as soon as it is known."""
+    for name in unknown_variables():
+        yield Finding(
+            "environment", "warning", f"{name} is read by nothing", "compare it with config/env.example"
+        )
+    app = create_app(settings)
+    yield from _visibility(app)
+    yield from _server("broker", "DITTO_BROKER_URL", lambda: _broker_answers(app))
+    yield from _server("results", "DITTO_RESULT_BACKEND_URL", lambda: _result_answers(app))
+    yield from _contexts(settings)
+    yield _memory(app)
+
+
+def _visibility(app: DittoCelery) -> Iterator[Finding]:
+    seconds = float(app.conf.broker_transport_options["visibility_timeout"])
+    try:
+        check_visibility_timeout(app.settings, seconds)
+    except DittoError as exc:
+        yield Finding("visibility timeout", "wrong", exc.message, "raise it, or lower the longest timeout")
+    else:
+        longest_s = app.settings.longest_task_ms / 1000
+        yield Finding("visibility timeout", "ok", f"{seconds:g} s; the longest task has {longest_s:g} s")
+
+
+def _contexts(settings: Settings) -> Iterator[Finding]:
+    url = settings.connections.context_redis_url
+    if url is None:
+        remedy = "set DITTO_WORKER_CONTEXT_REDIS_URL to a database of its own"
+        yield Finding("contexts", "warning", "no state store is configured; scoped calls will fail", remedy)
+        return
+
+    def ask() -> "Answers":
+        with closing(open_state_client(url.get_secret_value(), timeout_ms=PROBE_TIMEOUT_MS)) as client:
+            return _client_answers(client)
+
+    yield from _server("contexts", "DITTO_WORKER_CONTEXT_REDIS_URL", ask)
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What a server says of itself; None where it may not be asked."""
+
+    version: tuple[int, ...]
+    policy: str | None
+
+
+def _broker_answers(app: DittoCelery) -> Answers:
+    with app.connection_for_write() as connection:
+        connection.ensure_connection(max_retries=1, timeout=PROBE_TIMEOUT_MS // 1000)
+        channel: Any = connection.default_channel  # the Redis transport's, which has a client
+        return _client_answers(channel.client)
+
+
+def _result_answers(app: DittoCelery) -> Answers:
+    backend: Any = app.backend  # the Redis backend, which has a client
+    return _client_answers(backend.client)
+
+
+def _client_answers(client: Any) -> Answers:  # redis-py's client, whichever its class
+    client.ping()
+    version = str(client.info("server").get("redis_version", "0"))
+    return Answers(tuple(int(part) for part in version.split(".")[:2]), _policy(client))
+
+
+def _policy(client: Any) -> str | None:  # as above
+    try:
+        return str(client.config_get(POLICY)[POLICY])
+    except Exception:  # noqa: BLE001 -- an ACL may forbid CONFIG, which is no fault
+        return None
+
+
+def _server(subject: str, variable: str, ask: Callable[[], Answers]) -> Iterator[Finding]:
+    try:
+        answers = ask()
+    except Exception as exc:  # noqa: BLE001 -- whatever the driver raises means "not reachable"
+        remedy = f"start the server or correct {variable}; `ditto up` runs one for development"
+        yield Finding(subject, "wrong", f"does not answer ({type(exc).__name__})", remedy)
+        return
+    yield Finding(subject, "ok", f"answers, speaks version {'.'.join(map(str, answers.version))}")
+    if answers.version < MINIMUM_VERSION:
+        yield Finding(subject, "wrong", "is older than 6.2", "use Redis >= 6.2 or Valkey")
+    yield from _eviction(subject, answers.policy)
+
+
+def _eviction(subject: str, policy: str | None) -> Iterator[Finding]:
+    if policy is None:
+        remedy = "allow CONFIG GET, or make sure that it is noeviction"
+        yield Finding(subject, "warning", f"{POLICY} cannot be read", remedy)
+    elif policy != "noeviction":
+        remedy = f"CONFIG SET {POLICY} noeviction: any other drops tasks and sessions without a word"
+        yield Finding(subject, "wrong", f"{POLICY} is {policy}", remedy)
+
+
+def _memory(app: DittoCelery) -> Finding:
+    try:
+        app.dependencies.memory()
+        answer = app.dependencies.ping().get("memory", "ok")
+    except DittoError as exc:
+        return Finding("memory", "wrong", str(exc), "see DITTO_WORKER_MEMORY_URL in config/env.example")
+    except Exception as exc:  # noqa: BLE001 -- a driver's error; its text may hold a credential
+        answer = type(exc).__name__
+    finally:
+        app.dependencies.close()
+    if answer == "ok":
+        return Finding("memory", "ok", "answers")
+    return Finding("memory", "wrong", f"does not answer ({answer})", "correct DITTO_WORKER_MEMORY_URL")

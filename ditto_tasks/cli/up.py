@@ -1,0 +1,124 @@
+"""`ditto up`: a server, a worker and Flower for development, until Ctrl-C."""
+
+import secrets
+import socket
+import tempfile
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import click
+
+from ditto_tasks.cli.children import Children, StopRequest
+from ditto_tasks.cli.flower import CONFIG_FILE
+from ditto_tasks.embedded import EmbeddedServer
+from ditto_tasks.settings import Settings, child_environment, load_settings
+
+LOOPBACK: Final = "127.0.0.1"
+FLOWER_PORT: Final = 5555
+BROKER_DB, RESULT_DB, CONTEXT_DB = 0, 1, 2  # contexts outlive results and queues, so they live apart
+
+
+@dataclass(frozen=True)
+class Stack:
+    """Where everything of one `ditto up` is."""
+
+    directory: Path
+    variables: dict[str, str]
+    flower_port: int
+    credential: str
+
+
+@click.command()
+@click.option(
+    "--directory",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Keep the server's data and the memory here. Without it they go when the stack stops.",
+)
+@click.option(
+    "--flower-port", default=FLOWER_PORT, show_default=True, help="Port of Flower; a free one if taken."
+)
+@click.option("--concurrency", type=click.IntRange(min=1), help="Tasks that the worker runs at a time.")
+def up(directory: Path | None, flower_port: int, concurrency: int | None) -> None:
+    """Run a server, a worker and Flower until Ctrl-C.
+
+    The server is an embedded one unless DITTO_BROKER_URL names another. Nothing stays behind.
+    """
+    stop_request = StopRequest().install()
+    with ExitStack() as stack:
+        place = directory or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ditto-up-")))
+        place.mkdir(parents=True, exist_ok=True)
+        settings = load_settings()
+        variables = _variables(settings, place, stack, keep=directory is not None)
+        running = Stack(place, variables, _free_port(flower_port), _credential(settings))
+        children = stack.enter_context(Children(stop_request))
+        _start(children, running, concurrency)
+        _announce(running)
+        ended = children.wait()
+    if ended is not None:
+        raise click.ClickException(f"the {ended} ended by itself; its messages are above")
+
+
+def _variables(settings: Settings, place: Path, stack: ExitStack, *, keep: bool) -> dict[str, str]:
+    """The connections that the environment leaves open."""
+    variables = {}
+    if settings.connections.memory_url is None and not _other_memory(settings):
+        variables["DITTO_WORKER_MEMORY_URL"] = f"sqlite:///{place.resolve() / 'memory.sqlite3'}"
+    if settings.connections.broker_url is None:
+        server = stack.enter_context(EmbeddedServer(place / "server" if keep else None, appendonly=keep))
+        variables |= {
+            "DITTO_BROKER_URL": server.url(BROKER_DB),
+            "DITTO_RESULT_BACKEND_URL": server.url(RESULT_DB),
+            "DITTO_WORKER_CONTEXT_REDIS_URL": server.redis_url(CONTEXT_DB),
+        }
+    return variables
+
+
+def _other_memory(settings: Settings) -> bool:
+    connections = settings.connections
+    return connections.memory_postgres_url is not None or connections.memory_qdrant_url is not None
+
+
+def _credential(settings: Settings) -> str:
+    given = settings.connections.flower_basic_auth
+    return given.get_secret_value() if given is not None else f"ditto:{secrets.token_urlsafe(12)}"
+
+
+def _free_port(wanted: int) -> int:
+    for port in (wanted, 0):
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((LOOPBACK, port))
+            except OSError:
+                continue
+            return int(probe.getsockname()[1])
+    raise click.ClickException("no free port for Flower")
+
+
+def _start(children: Children, running: Stack, concurrency: int | None) -> None:
+    worker = ["-m", "celery", "-A", "ditto_tasks", "worker", "--loglevel", "INFO", "--task-events"]
+    if concurrency is not None:
+        worker += ["--concurrency", str(concurrency)]
+    children.start("worker", worker, child_environment(running.variables))
+    config = running.directory / "flowerconfig.py"
+    config.write_text(CONFIG_FILE, "utf-8")
+    flower = ["-m", "celery", "-A", "ditto_tasks", "flower", f"--conf={config}"]
+    flower += [f"--port={running.flower_port}", f"--db={running.directory / 'flower'}"]
+    children.start("flower", flower, child_environment(_flower_variables(running)))
+
+
+def _flower_variables(running: Stack) -> dict[str, str]:
+    # the pages show no results, so Flower gets no way to the result backend
+    extra = {"DITTO_FLOWER_BASIC_AUTH": running.credential, "DITTO_RESULT_BACKEND_URL": "disabled://"}
+    return {**running.variables, **extra}
+
+
+def _announce(running: Stack) -> None:
+    click.echo(f"Flower: http://{LOOPBACK}:{running.flower_port}   {running.credential}")
+    if running.variables:
+        click.echo("For another shell:")
+    for name, value in running.variables.items():
+        click.echo(f"  export {name}='{value}'")
+    click.echo("Stop with Ctrl-C.")
