@@ -2,16 +2,17 @@
 
 from collections.abc import Sequence
 from functools import cache
+from importlib.util import find_spec
 
-try:
+_INSTALLED = find_spec("rjieba") is not None  # without the extra, n-grams alone still find every text
+if _INSTALLED:
     import rjieba
-except ImportError:  # the extra is not installed: n-grams alone still find every text
-    rjieba = None
 
 
 @cache
 def _dictionary() -> "rjieba.Jieba | None":
-    return rjieba.Jieba() if rjieba is not None else None
+    """Opened on first use: it takes memory, and most texts have no Han character."""
+    return rjieba.Jieba() if _INSTALLED else None
 
 
 def dictionary_words(run: str) -> Sequence[str]:

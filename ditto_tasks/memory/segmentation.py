@@ -136,12 +136,14 @@ def _leaves(content: JsonValue) -> Iterator[str]:
             pending.extend(reversed(list(value.values())))
         elif isinstance(value, list):
             pending.extend(reversed(value))
-        elif isinstance(value, float) or (_is_integer(value) and abs(value) < 10**64):
+        elif _is_short_number(value):
             yield str(value)
 
 
-def _is_integer(value: JsonValue) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
+def _is_short_number(value: JsonValue) -> bool:
+    if isinstance(value, bool):
+        return False
+    return isinstance(value, float) or (isinstance(value, int) and abs(value) < 10**MAX_WORD_CHARS)
 
 
 def _runs(folded: str) -> Iterator[tuple[str, bool]]:

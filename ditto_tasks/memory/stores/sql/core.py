@@ -5,6 +5,7 @@ from __future__ import annotations
 from sqlalchemy import (
     URL,
     BigInteger,
+    BindParameter,
     Column,
     ColumnElement,
     Connection,
@@ -43,6 +44,7 @@ __all__ = [
     "URL",
     "ArgumentError",
     "BigInteger",
+    "BindParameter",
     "Column",
     "ColumnElement",
     "Connection",

@@ -35,7 +35,7 @@ class Dialect(Protocol):
     """The few things that each database says in its own way."""
 
     def insert_absent(self, target: Table) -> Insert:
-        """An INSERT that leaves out rows whose unique key is there already."""
+        """An INSERT that leaves out rows whose unique key is there already, and counts the others."""
         ...
 
     def match(self, tables: Tables, words: Sequence[str]) -> TextMatch:
@@ -51,7 +51,7 @@ class Sqlite:
     """FTS5 with bm25, over an index that triggers keep in step."""
 
     def insert_absent(self, target: Table) -> Insert:
-        return sqlite_insert(target).on_conflict_do_nothing()
+        return sqlite_insert(target).on_conflict_do_nothing().execution_options(preserve_rowcount=True)
 
     def match(self, tables: Tables, words: Sequence[str]) -> TextMatch:
         name = f"{tables.name}_words"
@@ -72,7 +72,7 @@ class Postgresql:
     """A GIN index over text search vectors, with ts_rank_cd."""
 
     def insert_absent(self, target: Table) -> Insert:
-        return postgresql_insert(target).on_conflict_do_nothing()
+        return postgresql_insert(target).on_conflict_do_nothing().execution_options(preserve_rowcount=True)
 
     def match(self, tables: Tables, words: Sequence[str]) -> TextMatch:
         query = func.websearch_to_tsquery("simple", " or ".join(words))

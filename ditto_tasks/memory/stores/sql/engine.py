@@ -57,14 +57,8 @@ def parse_url(url: str) -> URL:
 
 
 def _open_sqlite(url: URL) -> Engine:
-    if (
-        url.database in (None, "", ":memory:")
-        or "mode=memory" in str(url.query)
-        or "file::memory:" in str(url)
-    ):
-        raise MemoryError.invalid_input(
-            "/url", "must be a file: an in-memory database is neither kept nor shared"
-        )
+    if ":memory:" in (url.database or ":memory:") or url.query.get("mode") == "memory":
+        raise MemoryError.invalid_input("/url", "must be a file: one in memory is neither kept nor shared")
     engine = create_engine(url, connect_args={"timeout": BUSY_TIMEOUT_MS / 1000}, hide_parameters=True)
     event.listen(engine, "connect", _set_up_sqlite)
     event.listen(engine, "begin", _begin_immediate)

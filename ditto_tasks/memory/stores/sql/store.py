@@ -41,8 +41,8 @@ class SqlMemoryStore:
     def __init__(
         self, url: str, *, table: str = DEFAULT_TABLE, clock_ms: Callable[[], int] | None = None
     ) -> None:
-        self._tables = Tables.named(table)
         self._engine = open_engine(url)
+        self._tables = Tables.named(table, backend=self._engine.dialect.name)
         self._reads = reading(self._engine)
         self._dialect = DIALECTS[self._engine.dialect.name]
         self._clock_ms = clock_ms or _system_clock_ms

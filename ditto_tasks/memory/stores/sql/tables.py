@@ -7,7 +7,17 @@ from dataclasses import dataclass
 from typing import Final, Self
 
 from ditto_tasks.errors import MemoryError
-from ditto_tasks.memory.stores.sql.core import BigInteger, Column, MetaData, String, Table, UserDefinedType
+from ditto_tasks.memory.stores.sql.core import (
+    BigInteger,
+    BindParameter,
+    Column,
+    ColumnElement,
+    MetaData,
+    String,
+    Table,
+    UserDefinedType,
+    func,
+)
 
 DEFAULT_TABLE: Final = "memories"
 _TABLE_NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,39}")  # with a suffix it fits every database
@@ -20,6 +30,21 @@ class JsonText(UserDefinedType[str]):
 
     def get_col_spec(self, **_: object) -> str:
         return "JSON"
+
+
+class IndexedWords(UserDefinedType[str]):
+    """The spelled words of a document; a PostgreSQL column of them is a text search vector."""
+
+    cache_ok = True
+
+    def __init__(self, *, as_vector: bool) -> None:
+        self.as_vector = as_vector
+
+    def get_col_spec(self, **_: object) -> str:
+        return "TSVECTOR" if self.as_vector else "TEXT"
+
+    def bind_expression(self, bindvalue: BindParameter[str]) -> ColumnElement[str]:
+        return func.to_tsvector("simple", bindvalue) if self.as_vector else bindvalue
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +61,7 @@ class Tables:
         return self.memories.name
 
     @classmethod
-    def named(cls, name: str) -> Self:
+    def named(cls, name: str, *, backend: str) -> Self:
         """The tables of the store called ``name``; INVALID_INPUT unless it is a plain lower-case name."""
         if not _TABLE_NAME.fullmatch(name):
             raise MemoryError.invalid_input("/table", "must be lower-case letters, digits and _, at most 40")
@@ -46,7 +71,7 @@ class Tables:
         )
 
 
-def _memories(name: str, known: MetaData) -> Table:
+def _memories(name: str, known: MetaData, words: IndexedWords) -> Table:
     return Table(
         name,
         known,
@@ -58,7 +83,7 @@ def _memories(name: str, known: MetaData) -> Table:
         Column("created_at", BigInteger),
         Column("updated_at", BigInteger),
         Column("folded", String),
-        Column("words", String),
+        Column("words", words),
     )
 
 

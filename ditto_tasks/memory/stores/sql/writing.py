@@ -153,13 +153,13 @@ class Batch:
 
     def _known(self, connection: Connection, keys: Sequence[str]) -> dict[str, MemoryItem]:
         memories = self.tables.memories.c
-        known = {}
+        found: list[MemoryItem] = []
         for chunk in _chunks(keys):
             statement = statements.records(self.tables).where(
                 memories.namespace == self.namespace, memories.memory_key.in_(chunk)
             )
-            known.update({item.key: item for item in map(read_item, connection.execute(statement))})
-        return known
+            found.extend(map(read_item, connection.execute(statement)))
+        return {item.key: item for item in found if item.key is not None}
 
     def _locked(self, connection: Connection, ids: Sequence[str]) -> dict[str, MemoryItem]:
         """The records among ``ids``, locked in the order of ids until the transaction ends."""
