@@ -21,8 +21,7 @@ result backend (which calls `cls(*args)`) rebuild them with code, message and de
 from __future__ import annotations
 
 from collections.abc import Mapping
-
-from typing_extensions import Self
+from typing import Self
 
 
 class DittoError(Exception):
@@ -47,7 +46,7 @@ class ContextError(DittoError):
     """A CONTEXT node, its state or its queue refused the call; the codes are those of the reference."""
 
 
-class OutcomeUnknown(ContextError):
+class OutcomeUnknown(ContextError):  # noqa: N818 - states what happened
     """The commit's reply was lost: repeat with the same operation id, which is safe."""
 
     def __init__(
@@ -63,7 +62,7 @@ class NodeInputError(DittoError):
     """The input of a node is not what its model asks for."""
 
 
-class MemoryError(DittoError):  # noqa: A001 - the specification names it so; nothing here needs the builtin
+class MemoryError(DittoError):
     """A memory store or a MEMORY node failed in a way that its caller can act on."""
 
 
@@ -99,7 +98,7 @@ class PipelineError(DittoError):
     """A pipeline, graph or loop cannot go on."""
 
 
-class DeadLettered(DittoError):
+class DeadLettered(DittoError):  # noqa: N818 - states what happened
     """A message was moved to its queue's dead letters instead of being run."""
 
 
@@ -107,7 +106,7 @@ class EmbeddedServerError(DittoError):
     """The embedded server could not be found, started or stopped."""
 
 
-class Cancelled(DittoError):
+class Cancelled(DittoError):  # noqa: N818 - states what happened
     """The caller asked for the work to stop."""
 
     def __init__(

@@ -12,9 +12,9 @@ from typing import Final, NoReturn, Protocol, TypeAlias, runtime_checkable
 
 import orjson
 
-JsonScalar: TypeAlias = None | bool | int | float | str
-JsonValue: TypeAlias = "JsonScalar | list[JsonValue] | dict[str, JsonValue]"
-JsonObject: TypeAlias = "dict[str, JsonValue]"
+JsonScalar: TypeAlias = bool | int | float | str | None
+JsonValue: TypeAlias = JsonScalar | list["JsonValue"] | dict[str, "JsonValue"]
+JsonObject: TypeAlias = dict[str, JsonValue]
 
 MAX_DEPTH: Final = 200  # levels; a scalar is 0, [] is 1. Far below where any decoder gives up.
 TOO_DEEP: Final = "nested too deeply"
@@ -30,7 +30,7 @@ class WireForm(Protocol):
         """The JSON object that stands for this value on the wire."""
 
 
-class InvalidJson(ValueError):
+class InvalidJson(ValueError):  # noqa: N818 - states what is wrong
     """A value outside the JSON domain; `path` is a JSON pointer to it."""
 
     def __init__(self, path: str, reason: str) -> None:
@@ -68,8 +68,8 @@ class FrozenDict(dict[str, JsonValue]):
     __slots__ = ("depth",)
     depth: int
 
-    __setitem__ = __delitem__ = __ior__ = _refuse  # type: ignore[assignment]  # every mutator raises
-    clear = pop = popitem = setdefault = update = _refuse  # type: ignore[assignment]  # every mutator raises
+    __setitem__ = __delitem__ = __ior__ = _refuse
+    clear = pop = popitem = setdefault = update = _refuse
 
     def __copy__(self) -> FrozenDict:
         return self
@@ -87,9 +87,9 @@ class FrozenList(list[JsonValue]):
     __slots__ = ("depth",)
     depth: int
 
-    __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse  # type: ignore[assignment]  # every mutator raises
-    append = extend = insert = pop = remove = _refuse  # type: ignore[assignment]  # every mutator raises
-    clear = sort = reverse = _refuse  # type: ignore[assignment]  # every mutator raises
+    __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse
+    append = extend = insert = pop = remove = _refuse
+    clear = sort = reverse = _refuse
 
     def __copy__(self) -> FrozenList:
         return self

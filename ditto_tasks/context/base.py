@@ -11,12 +11,13 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
+from ditto_tasks.cancellation import CancelToken, checkpoint
 from ditto_tasks.context.inputs import CompressInput, SelectInput
 from ditto_tasks.context.models import Context, ContextItem, ContextReference
 from ditto_tasks.context.policy import ContextPolicy
 from ditto_tasks.json_values import JsonObject, JsonValue
 from ditto_tasks.models import Scope
-from ditto_tasks.state.base import ContextCall, ContextStateStore
+from ditto_tasks.state.base import ContextStateStore
 
 Items: TypeAlias = Sequence[ContextItem | JsonObject]
 
@@ -24,7 +25,7 @@ Items: TypeAlias = Sequence[ContextItem | JsonObject]
 class TokenEstimator(Protocol):
     """Counts tokens as the model behind the budget does."""
 
-    def estimate(self, content: JsonValue, execution: ContextExecution) -> int | None | Awaitable[int | None]:
+    def estimate(self, content: JsonValue, execution: ContextExecution) -> int | Awaitable[int | None] | None:
         """Tokens of one content (a safe integer >= 0), or None for the built-in four bytes a token."""
 
 
@@ -66,7 +67,7 @@ class OperationQueue(Protocol):
     """Runs the operations of one scope one after another, in the order in which they came."""
 
     def enqueue(
-        self, scope: Scope, operation: Callable[[], object], call: ContextCall | None = None
+        self, scope: Scope, operation: Callable[[], object], call: CancelToken | None = None
     ) -> object:
         """Run `operation` when its turn comes and answer what it answers; QUEUE_FULL when too many wait."""
 
@@ -86,18 +87,17 @@ class ContextServices:
 
 @dataclass(frozen=True, slots=True)
 class ContextExecution:
-    """What one run of a node works with; services get all of it."""
+    """What one run of a node works with; services get all of it.
+
+    `call` is the caller's cancel token, which store and queue get as well. `runtime` is what whoever
+    runs the node lends to services, such as a client bound to the task's deadline.
+    """
 
     policy: ContextPolicy = field(default_factory=ContextPolicy)
     services: ContextServices = field(default_factory=ContextServices)
-    call: ContextCall | None = None
-
-    @property
-    def runtime(self) -> object | None:
-        """What the caller lent to services for this call, such as a client bound to its deadline."""
-        return None if self.call is None else self.call.runtime
+    call: CancelToken | None = None
+    runtime: object | None = None
 
     def checkpoint(self) -> None:
         """Raise the caller's reason once the call was cancelled."""
-        if self.call is not None:
-            self.call.raise_if_cancelled()
+        checkpoint(self.call)

@@ -10,7 +10,7 @@ from ditto_tasks.context.base import ContextExecution
 from ditto_tasks.context.inputs import CompressInput
 from ditto_tasks.context.items import is_protected
 from ditto_tasks.context.models import Context, ContextItem
-from ditto_tasks.context.selection import number
+from ditto_tasks.context.selection import compare_scores, number
 from ditto_tasks.context.steps import Steps, drive
 from ditto_tasks.context.tokens import count_tokens, tightest
 from ditto_tasks.errors import ContextError
@@ -29,8 +29,8 @@ class Budget:
     @classmethod
     def of(cls, request: CompressInput, execution: ContextExecution) -> Budget:
         policy = execution.policy
-        items = tightest(request.max_items, policy.max_items)
-        return cls(policy.max_items if items is None else items, tightest(request.max_tokens, policy.max_tokens))
+        items = policy.max_items if request.max_items is None else min(request.max_items, policy.max_items)
+        return cls(items, tightest(request.max_tokens, policy.max_tokens))
 
     def holds(self, items: int, tokens: int) -> bool:
         return items <= self.items and (self.tokens is None or tokens <= self.tokens)
@@ -71,7 +71,8 @@ def token_costs(
         return [0] * len(items)
     costs = []
     for item in items:
-        costs.append((yield from count_tokens(item, execution)))
+        cost = yield from count_tokens(item, execution)
+        costs.append(cost)
     return costs
 
 
@@ -126,17 +127,11 @@ def _least_worth_first(groups: list[_Group]) -> list[_Group]:
     return sorted(groups, key=lambda group: (group.keep, group.positions[0]))
 
 
-def _compare(left: _Group, right: _Group) -> float:
-    """The reference's comparator: a difference that is NaN or 0 falls through to the index."""
-    difference = left.keep - right.keep
-    if math.isnan(difference) or difference == 0:
-        return left.positions[0] - right.positions[0]
-    return difference
+def _compare(left: _Group, right: _Group) -> int:
+    return compare_scores(left.keep, right.keep) or left.positions[0] - right.positions[0]
 
 
-def check_compressed(
-    result: Context, request: CompressInput, execution: ContextExecution
-) -> Steps[None]:
+def check_compressed(result: Context, request: CompressInput, execution: ContextExecution) -> Steps[None]:
     """INVALID_PROVIDER_OUTPUT unless `result` is a compression of the request's context."""
     before = request.context.items if request.context else ()
     ids = {item.id for item in result.items}

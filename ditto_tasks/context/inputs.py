@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal, TypeAlias, get_args
+from typing import Final, Literal, Self, TypeAlias, get_args
 
 from pydantic import ConfigDict
-from typing_extensions import Self
 
 from ditto_tasks.context.checks import (
     Fields,

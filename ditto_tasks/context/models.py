@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import cached_property
-from typing import Final, Literal, TypeAlias, get_args
-
-from typing_extensions import Self
+from typing import Final, Literal, Self, TypeAlias, get_args
 
 from ditto_tasks.context.checks import (
     Fields,
@@ -146,10 +144,8 @@ class IngressEntry(ContextValue):
         fields = an_object(value, path)
         values: dict[str, object] = {
             "id": nonempty(fields, "id", path),
-            "source_node": nonempty(fields, "sourceNode", path),
+            "source_node": _node_name(fields, path),
         }
-        if not _NODE_NAME.fullmatch(fields["sourceNode"]):
-            raise refuse(path + "/sourceNode", "must be a dotted node type")
         values["content"] = content(fields, "content", path)
         if "reference" in fields:
             values["reference"] = ContextReference.parse(fields["reference"], path + "/reference")
@@ -207,6 +203,13 @@ def parse_source(value: object, path: str) -> Source:
     if "role" in fields:
         return ContextMessage.parse(fields, path)
     return ContextReference.parse(fields, path)
+
+
+def _node_name(fields: Fields, path: str) -> str:
+    name = nonempty(fields, "sourceNode", path)
+    if not _NODE_NAME.fullmatch(name):
+        raise refuse(path + "/sourceNode", "must be a dotted node type")
+    return name
 
 
 def parse_ids(value: object, path: str) -> tuple[str, ...]:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal, TypeAlias, get_args
-
-from typing_extensions import Self
+from typing import Final, Literal, Self, TypeAlias, get_args
 
 from ditto_tasks.context.checks import Fields, an_object, count, refuse
 from ditto_tasks.context.values import ContextValue

@@ -73,7 +73,9 @@ class StagedRag:
         return _first_of_each(candidates)
 
 
-def rag_strategy(*, embed: Embed | None = None, retrieve: Retrieve, rank: Retrieve | None = None) -> StagedRag:
+def rag_strategy(
+    *, embed: Embed | None = None, retrieve: Retrieve, rank: Retrieve | None = None
+) -> StagedRag:
     """A strategy for SELECT's kind "rag"; each stage is called as `stage(request, execution)`."""
     return StagedRag(embed, retrieve, rank)
 

@@ -18,7 +18,9 @@ def reference_item(reference: ContextReference, path: str) -> ContextItem:
     content = frozen([{"type": "reference", "reference": wire}], path)
     metadata = freeze({"sourceType": "reference"})
     item_id = hash_id("reference", wire)
-    return ContextItem.assemble({"id": item_id, "content": content, "source": reference, "metadata": metadata})
+    return ContextItem.assemble(
+        {"id": item_id, "content": content, "source": reference, "metadata": metadata}
+    )
 
 
 def resolved(

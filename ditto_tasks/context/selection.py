@@ -17,7 +17,7 @@ _NO_METADATA: JsonObject = {}
 
 class _Scored(NamedTuple):
     score: float
-    index: int
+    position: int
     item: ContextItem
 
 
@@ -72,10 +72,14 @@ def _may_be_remembered(item: ContextItem) -> bool:
 def _ranked(scored: Sequence[_Scored]) -> list[_Scored]:
     if any(math.isnan(each.score) for each in scored):
         return sorted(scored, key=cmp_to_key(_compare))
-    return sorted(scored, key=lambda each: (-each.score, each.index))
+    return sorted(scored, key=lambda each: (-each.score, each.position))
 
 
-def _compare(left: _Scored, right: _Scored) -> float:
-    """The reference's comparator: a difference that is NaN or 0 falls through to the index."""
-    difference = right.score - left.score
-    return left.index - right.index if math.isnan(difference) or difference == 0 else difference
+def _compare(left: _Scored, right: _Scored) -> int:
+    return compare_scores(right.score, left.score) or left.position - right.position
+
+
+def compare_scores(left: float, right: float) -> int:
+    """The reference's comparator: a difference that is NaN (infinity less infinity is) counts as none."""
+    difference = left - right
+    return (difference > 0) - (difference < 0)

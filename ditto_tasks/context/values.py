@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from pydantic import BaseModel, ConfigDict
-from typing_extensions import Self
 
 from ditto_tasks.context.checks import Fields
 from ditto_tasks.models import WireModel, fill
