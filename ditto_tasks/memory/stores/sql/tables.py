@@ -32,19 +32,16 @@ class JsonText(UserDefinedType[str]):
         return "JSON"
 
 
-class IndexedWords(UserDefinedType[str]):
-    """The spelled words of a document; a PostgreSQL column of them is a text search vector."""
+class TextVector(UserDefinedType[str]):
+    """PostgreSQL's index form of a document, made of its spelled words."""
 
     cache_ok = True
 
-    def __init__(self, *, as_vector: bool) -> None:
-        self.as_vector = as_vector
-
     def get_col_spec(self, **_: object) -> str:
-        return "TSVECTOR" if self.as_vector else "TEXT"
+        return "TSVECTOR"
 
     def bind_expression(self, bindvalue: BindParameter[str]) -> ColumnElement[str]:
-        return func.to_tsvector("simple", bindvalue) if self.as_vector else bindvalue
+        return func.to_tsvector("simple", bindvalue)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +63,12 @@ class Tables:
         if not _TABLE_NAME.fullmatch(name):
             raise MemoryError.invalid_input("/table", "must be lower-case letters, digits and _, at most 40")
         known = MetaData()
-        return cls(
-            _memories(name, known), _facets(name, known), _operations(name, known), _schema(name, known)
-        )
+        words = TextVector() if backend == "postgresql" else String()
+        schema = Table(f"{name}_schema", known, Column("version", BigInteger, primary_key=True))
+        return cls(_memories(name, known, words), _facets(name, known), _operations(name, known), schema)
 
 
-def _memories(name: str, known: MetaData, words: IndexedWords) -> Table:
+def _memories(name: str, known: MetaData, words: TextVector | String) -> Table:
     return Table(
         name,
         known,
@@ -108,7 +105,3 @@ def _operations(name: str, known: MetaData) -> Table:
         Column("ids", String),
         Column("created_at", BigInteger),
     )
-
-
-def _schema(name: str, known: MetaData) -> Table:
-    return Table(f"{name}_schema", known, Column("version", BigInteger, primary_key=True))
