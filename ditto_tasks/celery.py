@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
@@ -22,6 +22,7 @@ from ditto_tasks.nodes import BATCH_QUEUE, CUSTOM_QUEUE, NODES, NodeTable, NodeT
 from ditto_tasks.pipelines.records import PipelineRecords
 from ditto_tasks.pipelines.runs import StepRuns, register_errback
 from ditto_tasks.publishing import built_in_options, check_order, check_publish, check_size
+from ditto_tasks.result_backend import BACKENDS
 from ditto_tasks.routing import Router, ordinary_queues
 from ditto_tasks.serialization import CONTENT_TYPE, NAME, register_content_type
 from ditto_tasks.settings import Settings, check_visibility_timeout, load_settings
@@ -68,15 +69,20 @@ class DittoCelery(Celery):
         self._handlers: dict[str, Handler] = {}
         register_content_type()
         super().__init__("ditto_tasks", task_cls=NodeTask, set_as_current=False, strict_typing=False)
+        self.loader.override_backends = BACKENDS
         self.conf.update(configuration(settings, nodes))
         for row in nodes.values():
             self.register_task(task_class(row)())
         results = settings.runtime.results
-        self.records = PipelineRecords(settings.connections.deployment, self._broker_client, results.expires_ms)
+        self.records = PipelineRecords(
+            settings.connections.deployment, self._broker_client, results.expires_ms
+        )
         self.runs = StepRuns(self.records, lambda: self.backend)
         register_errback(self, self.runs)
 
-    def send_task(self, name: str, args: Any = None, kwargs: Any = None, **options: Any) -> Any:  # Celery's edge
+    def send_task(
+        self, name: str, args: Any = None, kwargs: Any = None, **options: Any
+    ) -> Any:  # Celery's edge
         """Check, redact and publish one call; typed errors before anything is sent."""
         if name.startswith(BUILT_IN):
             return super().send_task(name, args, kwargs, **built_in_options(options))
@@ -108,11 +114,16 @@ class DittoCelery(Celery):
             self.coordination.check_shard_count(shards.count)
             self._shards_checked_by = os.getpid()
         ttl_ms = results.expires_ms + self.settings.runtime.pipelines.deadline_ms
-        self.coordination.admit(task_id, shard_queue=queue, max_depth=shards.max_depth, tenant=tenant, ttl_ms=ttl_ms)
+        self.coordination.admit(
+            task_id, shard_queue=queue, max_depth=shards.max_depth, tenant=tenant, ttl_ms=ttl_ms
+        )
 
     @contextmanager
     def _broker_client(self) -> Iterator[BrokerClient]:
-        with self.connection_or_acquire() as connection, connection.default_channel.conn_or_acquire() as client:
+        with (
+            self.connection_or_acquire() as connection,
+            connection.default_channel.conn_or_acquire() as client,
+        ):
             yield client
 
 

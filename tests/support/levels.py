@@ -17,7 +17,7 @@ LEVELS: tuple[tuple[int, str], ...] = (
     (8, r"dependencies|embedded|extensions"),
     (9, r"nodes|serialization"),
     (10, r"task|node_task|coordination|publishing|routing|metrics|pipelines|batch|worker(\..+)?"),
-    (11, r"celery"),
+    (11, r"celery|result_backend"),
     (12, r"client(\..+)?"),
     (13, r"(cli|web|__main__)(\..+)?"),
     (5, rf"({DOMAINS})\.\w+(\.\w+)?"),
