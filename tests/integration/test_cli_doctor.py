@@ -1,0 +1,88 @@
+"""`ditto doctor` names what is wrong, says what to do, and shows no credential."""
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from ditto_tasks.cli import COMMANDS, celery_group
+from ditto_tasks.embedded import EmbeddedServer
+
+SECRET = "hunter2-canary"
+
+
+def doctor(monkeypatch: pytest.MonkeyPatch, variables: dict[str, str]) -> Result:
+    """The outcome of `ditto doctor` in an environment that holds only `variables` of ours."""
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    return CliRunner().invoke(celery_group, ["doctor"])
+
+
+def connections(server: EmbeddedServer, folder: Path) -> dict[str, str]:
+    """Variables that point everything at `server`."""
+    return {
+        "DITTO_BROKER_URL": server.url(0),
+        "DITTO_RESULT_BACKEND_URL": server.url(1),
+        "DITTO_WORKER_CONTEXT_REDIS_URL": server.redis_url(2),
+        "DITTO_WORKER_MEMORY_URL": f"sqlite:///{folder}/memory.sqlite3",
+    }
+
+
+def test_a_sound_deployment_passes(
+    monkeypatch: pytest.MonkeyPatch, server: EmbeddedServer, tmp_path: Path
+) -> None:
+    """With everything reachable the exit code is 0 and nothing is called wrong."""
+    result = doctor(monkeypatch, connections(server, tmp_path))
+    assert result.exit_code == 0, result.output
+    assert "wrong" not in result.output
+    for subject in ("broker", "results", "contexts", "memory", "visibility timeout"):
+        assert f"{subject}: " in result.output
+
+
+def test_a_server_that_evicts_is_wrong(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A maxmemory-policy other than noeviction fails, with the command that corrects it."""
+    with EmbeddedServer(extra_args=["--maxmemory-policy", "allkeys-lru"]) as server:
+        result = doctor(monkeypatch, connections(server, tmp_path))
+    assert result.exit_code == 1
+    assert "CONFIG SET maxmemory-policy noeviction" in result.output
+
+
+def test_what_cannot_be_reached_is_named_without_its_credential(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unreachable services are named by their variable, and their URLs stay hidden."""
+    result = doctor(
+        monkeypatch,
+        {
+            "DITTO_BROKER_URL": f"redis://:{SECRET}@127.0.0.1:1/0",
+            "DITTO_RESULT_BACKEND_URL": f"redis://:{SECRET}@127.0.0.1:1/1",
+            "DITTO_WORKER_CONTEXT_REDIS_URL": f"redis://:{SECRET}@127.0.0.1:1/2",
+            "DITTO_WORKER_MEMORY_URL": f"postgresql://u:{SECRET}@127.0.0.1:1/db",
+        },
+    )
+    assert result.exit_code == 1
+    assert SECRET not in result.output
+    for name in ("BROKER_URL", "RESULT_BACKEND_URL", "WORKER_CONTEXT_REDIS_URL", "WORKER_MEMORY_URL"):
+        assert f"DITTO_{name}" in result.output
+
+
+def test_a_misspelt_variable_is_pointed_out(
+    monkeypatch: pytest.MonkeyPatch, server: EmbeddedServer, tmp_path: Path
+) -> None:
+    """A DITTO_ variable that nothing reads is a warning, not a failure."""
+    result = doctor(monkeypatch, connections(server, tmp_path) | {"DITTO_BROKR_URL": "redis://h"})
+    assert (result.exit_code, "DITTO_BROKR_URL" in result.output) == (0, True)
+
+
+def test_bad_settings_end_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A settings error is shown as one line with its key, without a traceback."""
+    result = doctor(monkeypatch, {"DITTO_CONFIG": "absent.yaml"})
+    assert result.exit_code == 1
+    assert "absent.yaml" in result.output
+    assert "Traceback" not in result.output
+
+
+@pytest.mark.parametrize("command", sorted(COMMANDS))
+def test_every_command_has_help(command: str) -> None:
+    """Each registered command loads and explains itself."""
+    result = CliRunner().invoke(celery_group, [command, "--help"])
+    assert result.exit_code == 0
+    assert "Usage: " in result.output

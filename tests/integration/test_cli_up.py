@@ -1,0 +1,98 @@
+"""`ditto up` as a person uses it: started, looked at, stopped; nothing stays."""
+
+import base64
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from http.client import HTTPConnection
+from pathlib import Path
+
+import pytest
+from support.polling import eventually
+
+START_S = 60.0  # two Python processes import Celery on a busy machine
+
+
+class Up:
+    """A running `ditto up` whose output goes to a file."""
+
+    def __init__(self, folder: Path) -> None:
+        self.log = folder / "up.log"
+        variables = {name: value for name, value in os.environ.items() if not name.startswith("DITTO_")}
+        command = ["-m", "ditto_tasks", "up", "--directory", str(folder / "data"), "--concurrency", "2"]
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-u", *command], stdout=log, stderr=log, env=variables
+            )
+
+    def said(self, pattern: str) -> re.Match[str]:
+        """The first line that matches, waited for while the process lives."""
+        return eventually(lambda: self._search(pattern), START_S, message=f"{pattern} not in: {self.text()}")
+
+    def _search(self, pattern: str) -> re.Match[str] | None:
+        assert self.process.poll() is None, self.text()
+        return re.search(pattern, self.text())
+
+    def text(self) -> str:
+        """All output so far."""
+        return self.log.read_text("utf-8", "replace")
+
+    def children(self) -> set[int]:
+        """The processes that `up` has started and that run."""
+        return {pid for pid, parent in processes().items() if parent == self.process.pid}
+
+
+def processes() -> dict[int, int]:
+    """Parent by process, for all processes of this machine that are not yet dead."""
+    shown = subprocess.run(["ps", "-eo", "pid=,ppid=,stat="], capture_output=True, text=True, check=True)
+    rows = [line.split() for line in shown.stdout.splitlines()]
+    return {int(pid): int(parent) for pid, parent, state in rows if not state.startswith("Z")}
+
+
+@pytest.fixture
+def up(tmp_path: Path) -> Iterator[Up]:
+    """A stack of its own; ended the hard way if the test does not end it."""
+    running = Up(tmp_path)
+    yield running
+    if running.process.poll() is None:
+        running.process.kill()
+        running.process.wait()
+
+
+def fetch(address: str, path: str, credential: str | None = None, *, method: str = "GET") -> int:
+    """The status of a request to Flower."""
+    headers = {}
+    if credential is not None:
+        headers["Authorization"] = "Basic " + base64.b64encode(credential.encode()).decode()
+    connection = HTTPConnection(address.removeprefix("http://"), timeout=10)
+    with closing(connection):
+        connection.request(method, path, headers=headers)
+        return connection.getresponse().status
+
+
+def test_up_runs_the_stack_and_ctrl_c_ends_all_of_it(up: Up) -> None:
+    """The worker gets ready, Flower asks for the printed credential, and Ctrl-C leaves no process."""
+    address, credential = up.said(r"Flower: (\S+)\s+(\S+)").groups()
+    up.said(r"celery@\S+ ready")
+    up.said("Visit me")
+    assert fetch(address, "/workers") == 401
+    assert fetch(address, "/workers", credential) == 200
+    assert fetch(address, "/api/task/send-task/CONTEXT.LOAD", credential, method="POST") == 404
+    children = up.children()
+    assert len(children) == 3
+    up.process.send_signal(signal.SIGINT)
+    assert up.process.wait(40) == 0
+    eventually(lambda: not children & processes().keys())
+
+
+def test_a_killed_up_takes_everything_with_it(up: Up) -> None:
+    """After kill -9 of `ditto up` neither server nor worker nor Flower lives on."""
+    up.said(r"celery@\S+ ready")
+    children = up.children()
+    up.process.kill()
+    up.process.wait()
+    eventually(lambda: not children & processes().keys())
