@@ -48,7 +48,7 @@ class DittoAMQP(AMQP):
     default_exchange = Exchange("")  # publishing is then one LPUSH, and no binding can vanish
 
     @staticmethod
-    def autoexchange(_name: str) -> Exchange:
+    def autoexchange(_name: str) -> Exchange:  # type: ignore[override]  # celery calls it, its stubs say otherwise
         return Exchange("")
 
     def TaskConsumer(self, channel: Any, queues: Any = None, accept: Any = None, **kw: Any) -> Any:  # noqa: N802, ARG002 -- Celery's name; what tasks accept is not a choice
@@ -58,7 +58,7 @@ class DittoAMQP(AMQP):
 class DittoCelery(Celery):
     """Celery with one choke point for publishing and with typed errors."""
 
-    amqp_cls = DittoAMQP
+    amqp_cls = DittoAMQP  # type: ignore[assignment]  # a class does as well as its name
 
     def __init__(self, settings: Settings, dependencies: Dependencies, nodes: NodeTable) -> None:
         self.settings = settings
@@ -80,7 +80,7 @@ class DittoCelery(Celery):
         self.runs = StepRuns(self.records, lambda: self.backend)
         register_errback(self, self.runs)
 
-    def send_task(
+    def send_task(  # type: ignore[override]  # Celery's own callers name every option
         self, name: str, args: Any = None, kwargs: Any = None, **options: Any
     ) -> Any:  # Celery's edge
         """Check, redact and publish one call; typed errors before anything is sent."""
@@ -104,9 +104,9 @@ class DittoCelery(Celery):
 
     def shorten_result(self, task_id: str, seconds: int) -> None:
         """Let a large result live for less than the others."""
-        client = getattr(self.backend, "client", None)
-        if client is not None:
-            client.expire(self.backend.get_key_for_task(task_id), seconds)
+        backend: Any = self.backend  # only Redis's has a client
+        if hasattr(backend, "client"):
+            backend.client.expire(backend.get_key_for_task(task_id), seconds)
 
     def _admit(self, task_id: str, queue: str | None, tenant: str | None) -> None:
         shards, results = self.settings.runtime.shards, self.settings.runtime.results

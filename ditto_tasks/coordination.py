@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, Protocol, cast
 
 from ditto_tasks.errors import Cancelled, ContextError, DittoError, PublishError
 
@@ -55,7 +55,9 @@ class Coordination:
                 {"deployment": stored, "settings": count},
             )
 
-    def admit(self, task_id: str, *, shard_queue: str | None, max_depth: int, tenant: str | None, ttl_ms: int) -> None:
+    def admit(
+        self, task_id: str, *, shard_queue: str | None, max_depth: int, tenant: str | None, ttl_ms: int
+    ) -> None:
         """Before a publish, in one round trip: refuse a shard that is full, and note whose task it is."""
         if shard_queue is None and tenant is None:
             return
@@ -96,7 +98,7 @@ class Coordination:
 
 
 def _epoch_ms(clock: object) -> int:
-    seconds, microseconds = clock  # type: ignore[misc]  # the answer of TIME
+    seconds, microseconds = cast("tuple[int, int]", clock)
     return int(seconds) * 1000 + int(microseconds) // 1000
 
 

@@ -12,7 +12,7 @@ from ditto_tasks.extensions import ExtensionFactory, OpenExtensions
 from ditto_tasks.settings import Settings
 
 if TYPE_CHECKING:
-    from ditto_tasks.context.opening import ContextServicesBundle
+    from ditto_tasks.context.opening import OpenContext
     from ditto_tasks.infer.nodes import InferNodes
     from ditto_tasks.interaction.nodes import InteractionNodes
     from ditto_tasks.memory.nodes import MemoryNodes
@@ -33,9 +33,9 @@ class Dependencies:
         self._extensions: OpenExtensions | None = None
         self._opened: dict[str, object] = {}
 
-    def context(self) -> ContextServicesBundle:
+    def context(self) -> OpenContext:
         """Store, policy and services of CONTEXT."""
-        return cast("ContextServicesBundle", self.domain("context"))
+        return cast("OpenContext", self.domain("context"))
 
     def memory(self) -> MemoryNodes:
         return cast("MemoryNodes", self.domain("memory"))

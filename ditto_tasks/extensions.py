@@ -35,7 +35,9 @@ def load_factory(name: str) -> ExtensionFactory:
     try:
         factory = getattr(import_module(module), attribute)
     except (ImportError, AttributeError) as exc:
-        raise SettingsError("EXTENSION_NOT_FOUND", f"{name} can't be imported", {"path": "DITTO_EXTENSIONS"}) from exc
+        raise SettingsError(
+            "EXTENSION_NOT_FOUND", f"{name} can't be imported", {"path": "DITTO_EXTENSIONS"}
+        ) from exc
     if not callable(factory):
         raise SettingsError("EXTENSION_NOT_FOUND", f"{name} is not callable", {"path": "DITTO_EXTENSIONS"})
     return factory  # type: ignore[no-any-return]  # its answer is checked where it is called

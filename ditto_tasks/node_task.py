@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, cast
 
 from celery import Task
+from celery.exceptions import Ignore
 
 from ditto_tasks.cancellation import CancelToken
 from ditto_tasks.errors import (
@@ -72,29 +73,31 @@ class NodeTask(Task):  # type: ignore[type-arg]  # celery's class is generic in 
         except Exception as exc:  # noqa: BLE001 -- the boundary: raw errors may hold content or credentials
             error = ServiceError("SERVICE_ERROR", f"{self.row.name} met {type(exc).__name__}")
         if self.row.returns_node_result:
-            return failed_result(self.row.name, self.request.id, error)
-        raise error  # outside of the except block: no raw error hangs on it as its context
+            return failed_result(self.row.name, self._id, error)
+        if error.code == "FENCED" and self.request.get("ditto_epoch"):
+            raise Ignore  # the shard's new owner runs it again and stores the result
+        raise error from None  # a raw error must not hang on it: the traceback would show its text
 
     def _perform(self, upstream: tuple[object, ...], wire: JsonObject) -> JsonValue:
         options = parse_options(self.row, wire.pop(OPTIONS_KEY)) if OPTIONS_KEY in wire else NO_OPTIONS
         call = self._call(self._bound(upstream, wire, options), options)
-        if not (self.row.mutates and is_scoped(self.row, wire)):
+        if not is_scoped(self.row, wire):  # scoped calls ask their operation log first
             call.stop_if_interrupted()
         return self.ditto.handler(self.row)(call)
 
     def _call(self, wire: JsonObject, options: TaskOptions) -> TaskCall:
-        request = self.request
+        request, task_id = self.request, self._id
         return TaskCall(
             node=self.row.name,
             wire=wire,
             options=options,
-            task_id=request.id,
-            root_id=request.root_id or request.id,
+            task_id=task_id,
+            root_id=request.root_id or task_id,
             epoch=request.get("ditto_epoch") or NO_EPOCH,
             redelivered=bool((request.delivery_info or {}).get("redelivered")),
             dependencies=self.ditto.dependencies,
             token=CancelToken(),
-            interruption=lambda: self.ditto.coordination.interruption(request.id, options.deadline_ms),
+            interruption=lambda: self.ditto.coordination.interruption(task_id, options.deadline_ms),
         )
 
     def _bound(self, upstream: tuple[object, ...], wire: JsonObject, options: TaskOptions) -> JsonObject:
@@ -107,6 +110,10 @@ class NodeTask(Task):  # type: ignore[type-arg]  # celery's class is generic in 
         if not isinstance(bound, Mapping) or bound.get("scope") != wire.get("scope"):
             raise self._invalid(f"/{OPTIONS_KEY}/bind", "a binding gives an object of the same scope")
         return dict(bound)
+
+    @property
+    def _id(self) -> str:
+        return self.request.id or ""  # a direct call has none
 
     def _invalid(self, path: str, reason: str) -> DittoError:
         error: type[DittoError] = ContextError if self.row.domain == CONTEXT else NodeInputError
@@ -127,7 +134,7 @@ class NodeTask(Task):  # type: ignore[type-arg]  # celery's class is generic in 
             refuse_reordering("retry()")
         return super().retry(*args, **kwargs)
 
-    def on_success(self, retval: Any, task_id: str, args: Any, kwargs: Any) -> None:  # Celery's edge
+    def on_success(self, retval: Any, task_id: str, args: Any, kwargs: Any) -> None:  # noqa: ARG002 -- Celery's form
         options = kwargs.get(OPTIONS_KEY)
         if isinstance(options, Mapping) and options.get("reply") == "context":
             self.ditto.shorten_result(task_id, CONTEXT_REPLY_S)
@@ -135,7 +142,11 @@ class NodeTask(Task):  # type: ignore[type-arg]  # celery's class is generic in 
     @classmethod
     def on_bound(cls, app: Any) -> None:  # noqa: ARG003 -- Celery's signature
         row = cls.__dict__.get("row")
-        if row is not None and row.domain == CONTEXT and (getattr(cls, "autoretry_for", ()) or cls.rate_limit):
+        if (
+            row is not None
+            and row.domain == CONTEXT
+            and (getattr(cls, "autoretry_for", ()) or cls.rate_limit)
+        ):
             refuse_reordering("autoretry_for and rate_limit")
 
 
@@ -146,7 +157,9 @@ def refuse_reordering(what: str) -> NoReturn:
 
 def failed_result(node: str, execution_id: str, error: DittoError) -> JsonObject:
     """The failed NodeResult for an error that a node did not turn into one itself."""
-    stopped = {"TIMEOUT": "timeout"}.get(error.code, "cancelled") if isinstance(error, Cancelled) else "failed"
+    stopped = (
+        {"TIMEOUT": "timeout"}.get(error.code, "cancelled") if isinstance(error, Cancelled) else "failed"
+    )
     return {
         "executionId": execution_id,
         "node": node,

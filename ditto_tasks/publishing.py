@@ -1,4 +1,4 @@
-"""What every publish passes: content, scope, size, order and redaction are checked before anything is sent."""
+"""What every publish passes: content, scope, order and size are checked, and arguments hidden."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ditto_tasks.canonical import scope_key
 from ditto_tasks.errors import ContextError, DittoError, NodeInputError, PublishError
 from ditto_tasks.json_values import InvalidJson, JsonObject, freeze
 from ditto_tasks.models import WireModel
-from ditto_tasks.nodes import CONTEXT, NodeTable, NodeType
+from ditto_tasks.nodes import CONTEXT, NodeType
 from ditto_tasks.routing import HIDDEN_ARGUMENTS, is_scoped, needs_shard, shard_queue_of, visible_arguments
 from ditto_tasks.serialization import NAME as SERIALIZER
 from ditto_tasks.serialization import dumps
@@ -23,7 +23,12 @@ WIRE_DEPTH: Final = 204  # content may be 200 deep, and stands at most 4 levels 
 REORDERING: Final = ("eta", "countdown", "expires", "priority", "expiration")
 MISROUTING: Final = ("exchange", "routing_key")
 # queues are lists, which need no declaring; the repr of arguments would hold content
-_FIXED: Final = {"serializer": SERIALIZER, "compression": None, "declare": [], "argsrepr": HIDDEN_ARGUMENTS}
+_FIXED: Final[Mapping[str, object]] = {
+    "serializer": SERIALIZER,
+    "compression": None,
+    "declare": [],
+    "argsrepr": HIDDEN_ARGUMENTS,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +97,9 @@ def check_order(publish: Publish, options: Mapping[str, Any]) -> None:  # Celery
 def check_size(publish: Publish, canvas: Mapping[str, object]) -> None:
     """Refuse a message over 4 MiB; `canvas` is what a message carries beside its own arguments."""
     try:
-        size = len(dumps([publish.args, publish.kwargs, {key: value for key, value in canvas.items() if value}]))
+        size = len(
+            dumps([publish.args, publish.kwargs, {key: value for key, value in canvas.items() if value}])
+        )
     except InvalidJson as problem:
         raise PublishError("MESSAGE_INVALID", str(problem), {"path": problem.path}) from None
     if size > MAX_MESSAGE_BYTES:

@@ -21,7 +21,7 @@ def ordinary_queues() -> list[Queue]:
 
 
 def is_scoped(row: NodeType | None, wire: Mapping[str, object]) -> bool:
-    """True if the call works on stored state: a CONTEXT node (or another that mutates) given a scope."""
+    """True if the call works on stored state: a CONTEXT node, or another that mutates, given a scope."""
     return row is not None and (row.domain == CONTEXT or row.mutates) and "scope" in wire
 
 
@@ -36,11 +36,11 @@ def needs_shard(row: NodeType | None, wire: Mapping[str, object]) -> bool:
 
 def shard_queue_of(scope: object, shards: int) -> str:
     """The queue of a valid scope's shard."""
-    return shard_queue(shard_of(scope_key(scope), shards))  # type: ignore[arg-type]  # the sender checked it
+    return shard_queue(shard_of(scope_key(scope), shards))
 
 
 class Router:
-    """Celery's `task_routes` function: from the keyword arguments only, since args[0] is the predecessor's."""
+    """Celery's `task_routes` function: by keyword arguments only, since args[0] is a predecessor's result."""
 
     def __init__(self, shards: int, nodes: NodeTable = NODES) -> None:
         self._shards = shards
@@ -65,9 +65,8 @@ class Router:
 
 def visible_arguments(node: str, queue: str, scope_hash: str | None, wire: Mapping[str, object]) -> str:
     """What logs and events say of keyword arguments: node, queue, scope hash and sizes, and no content."""
-    sizes = ", ".join(f"{name}={_size(value)}" for name, value in _sized(wire))
-    scope = f" {scope_hash}" if scope_hash else ""
-    return f"<{node} {queue}{scope} {sizes}>" if sizes else f"<{node} {queue}{scope}>"
+    sizes = [f"{name}={_size(value)}" for name, value in _sized(wire)]
+    return f"<{' '.join(part for part in (node, queue, scope_hash, *sizes) if part)}>"
 
 
 def _option(wire: Mapping[str, object], name: str) -> object:
@@ -76,7 +75,18 @@ def _option(wire: Mapping[str, object], name: str) -> object:
 
 
 # Keys are the caller's, so only those that the specification defines are shown by name.
-_SHOWN: Final = ("sources", "add", "ingress", "removeIds", "context", "memories", "messages", "ids", "keys", "actions")
+_SHOWN: Final = (
+    "sources",
+    "add",
+    "ingress",
+    "removeIds",
+    "context",
+    "memories",
+    "messages",
+    "ids",
+    "keys",
+    "actions",
+)
 
 
 def _sized(wire: Mapping[str, object]) -> Iterable[tuple[str, object]]:

@@ -8,10 +8,10 @@ the 256 levels leave room for the canvas around it.
 from __future__ import annotations
 
 from datetime import date, datetime
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
-from kombu.serialization import register, registry
+from kombu import serialization
 
 from ditto_tasks.json_values import FrozenDict, FrozenList, decode, encode
 from ditto_tasks.task import Reply
@@ -34,8 +34,9 @@ def loads(data: bytes | str | memoryview) -> object:
 
 def register_content_type() -> None:
     """Make the content type known to kombu; idempotent."""
+    registry: Any = serialization.registry  # type: ignore[attr-defined]  # missing in the stubs
     if NAME not in registry.name_to_type:
-        register(NAME, dumps, loads, content_type=CONTENT_TYPE, content_encoding="utf-8")
+        registry.register(NAME, dumps, loads, content_type=CONTENT_TYPE, content_encoding="utf-8")
 
 
 def _plain(value: object, levels: int) -> object:

@@ -24,7 +24,7 @@ NO_EPOCH: Final = 0  # of a call that came through no shard
 _SHARED: Final = frozenset({"operationId", "deadlineMs", "bind"})
 _OF_NODE: Final[Mapping[str, frozenset[str]]] = {
     "CONTEXT.LOAD": frozenset({"reply", "consistency", "ifAbsent"}),
-    "CONTEXT.SELECT": frozenset({"reply", "consistency", "requireIds"}),
+    "CONTEXT.SELECT": frozenset({"reply", "consistency"}),
     "CONTEXT.UPDATE": frozenset({"reply", "onMissing"}),
     "CONTEXT.COMPRESS": frozenset({"reply"}),
 }
@@ -43,7 +43,6 @@ class TaskOptions(WireModel):
     if_absent: bool = Field(default=False, strict=True)
     on_missing: Literal["fail", "create"] = "fail"
     on_unknown: Literal["fail", "repeat"] = "fail"
-    require_ids: tuple[NonEmptyText, ...] = ()
     deadline_ms: int | None = Field(default=None, ge=0, strict=True)  # epoch, by the server's clock
     bind: NonEmptyText | None = None
 

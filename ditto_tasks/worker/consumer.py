@@ -1,4 +1,4 @@
-"""Celery's consumer with other answers to messages that can't be run: dead letters, and no body in the log."""
+"""Celery's consumer with other answers to messages that can't be run: dead letters, no body in the log."""
 
 from __future__ import annotations
 
@@ -32,10 +32,11 @@ class Message(Protocol):
     def ack(self) -> None: ...
 
 
-class GuardedConsumer(Consumer):  # type: ignore[misc]  # celery's is untyped
-    """A worker's consumer: what can't be run goes to `<queue>:dead`, its caller is told, the worker goes on."""
+class GuardedConsumer(Consumer):
+    """What can't be run goes to `<queue>:dead`, its caller is told, and the worker goes on."""
 
-    def create_task_handler(self, *args: Any, **kwargs: Any) -> Callable[[Any], None]:  # Celery's edge
+    def create_task_handler(self: Any, *args: Any, **kwargs: Any) -> Callable[[Any], None]:  # Celery's edge
+        self.pool._does_debug = False  # its debug line would show arguments
         handle = super().create_task_handler(*args, **kwargs)
         broker_errors = self.connection_errors + self.channel_errors
 
@@ -49,7 +50,7 @@ class GuardedConsumer(Consumer):  # type: ignore[misc]  # celery's is untyped
             except broker_errors:
                 raise  # the consumer reconnects, and the message comes again
             except Exception as exc:  # noqa: BLE001 -- one message must not end the worker
-                logger.error("A message could not be started: %s", type(exc).__name__)  # noqa: TRY400 -- no text
+                logger.error("A message could not be started: %s", type(exc).__name__)
                 self.bury(message, "UNPROCESSABLE")
 
         return on_task_received
@@ -82,7 +83,7 @@ class GuardedConsumer(Consumer):  # type: ignore[misc]  # celery's is untyped
         try:
             self.app.backend.mark_as_failure(task_id, error, request=request)
         except Exception as exc:  # noqa: BLE001 -- the result backend may be down; the letter itself is kept
-            logger.error("No failure stored for task id %s: %s", task_id, type(exc).__name__)  # noqa: TRY400 -- no text
+            logger.error("No failure stored for task id %s: %s", task_id, type(exc).__name__)
 
 
 def refusal_code(message: Message, known: Mapping[str, object]) -> str | None:
@@ -104,10 +105,16 @@ def read_body(message: Message) -> tuple[list[Any], dict[str, Any], dict[str, An
     if not isinstance(body, list) or len(body) != 3:
         return None
     args, kwargs, canvas = body
-    if not isinstance(args, list) or not isinstance(kwargs, dict) or not isinstance(canvas, (dict, type(None))):
+    if (
+        not isinstance(args, list)
+        or not isinstance(kwargs, dict)
+        or not isinstance(canvas, (dict, type(None)))
+    ):
         return None
     canvas = canvas or {}
-    well_formed = canvas.keys() <= CANVAS_KEYS and all(isinstance(v, (list, dict, type(None))) for v in canvas.values())
+    well_formed = canvas.keys() <= CANVAS_KEYS and all(
+        isinstance(v, (list, dict, type(None))) for v in canvas.values()
+    )
     return (args, kwargs, canvas) if well_formed else None
 
 

@@ -30,10 +30,20 @@ ID_LENGTH: Final = 255
 TASK_QUEUES: Final = "ditto."
 TAG: Final = "__type__"  # kombu reads envelopes back with its own JSON when it restores them
 
-_TEXTS: Final = ("root_id", "parent_id", "group", "shadow", "eta", "expires", "argsrepr", "kwargsrepr", "origin")
+_TEXTS: Final = (
+    "root_id",
+    "parent_id",
+    "group",
+    "shadow",
+    "eta",
+    "expires",
+    "argsrepr",
+    "kwargsrepr",
+    "origin",
+)
 
 
-class Refused(Exception):
+class RefusedError(Exception):
     """An envelope that can't be delivered; the code says why."""
 
 
@@ -43,7 +53,7 @@ def open_envelope(raw: bytes, queue: str) -> dict[str, Any]:  # kombu's edge
     try:
         envelope = _decode(raw)
         return _checked(envelope, queue)
-    except Refused as refused:
+    except RefusedError as refused:
         return refusal(str(refused), queue, size=len(raw), task_id=_readable_id(envelope))
 
 
@@ -60,22 +70,22 @@ def refusal(code: str, queue: str, *, size: int, task_id: str | None) -> dict[st
 
 def _decode(raw: bytes) -> object:
     if len(raw) > MAX_ENVELOPE_BYTES:
-        raise Refused("TOO_LARGE")
+        raise RefusedError("TOO_LARGE")
     try:
         return decode(raw, max_depth=ENVELOPE_DEPTH)
     except InvalidJson:
-        raise Refused("NOT_JSON") from None
+        raise RefusedError("NOT_JSON") from None
 
 
 def _checked(envelope: object, queue: str) -> dict[str, Any]:
     if not isinstance(envelope, dict) or not isinstance(envelope.get("properties"), dict):
-        raise Refused("NOT_A_MESSAGE")
+        raise RefusedError("NOT_A_MESSAGE")
     headers = envelope.get("headers")
     if not isinstance(headers, dict) or not headers:
-        raise Refused("NO_HEADERS")
+        raise RefusedError("NO_HEADERS")
     _check_headers(headers)
     if envelope.get("content-type") != CONTENT_TYPE:
-        raise Refused("WRONG_CONTENT_TYPE")
+        raise RefusedError("WRONG_CONTENT_TYPE")
     _check_body(envelope.get("body"), envelope["properties"])
     return {
         "body": envelope["body"],
@@ -88,12 +98,12 @@ def _checked(envelope: object, queue: str) -> dict[str, Any]:
 
 def _check_headers(headers: dict[str, Any]) -> None:
     if not _is_id(headers.get("id")):
-        raise Refused("NO_TASK_ID")
+        raise RefusedError("NO_TASK_ID")
     if not isinstance(headers.get("task"), str):
-        raise Refused("NO_TASK")
+        raise RefusedError("NO_TASK")
     version = headers.get("ditto_v")
     if type(version) is not int or version != VERSION:
-        raise Refused("UNKNOWN_VERSION")
+        raise RefusedError("UNKNOWN_VERSION")
     well_formed = (
         all(isinstance(headers.get(name), (str, type(None))) for name in _TEXTS)
         and _is_count(headers.get("retries", 0))
@@ -104,17 +114,17 @@ def _check_headers(headers: dict[str, Any]) -> None:
         and not _has_tag(headers)
     )
     if not well_formed:
-        raise Refused("BAD_HEADERS")
+        raise RefusedError("BAD_HEADERS")
     headers.pop("ditto_epoch", None)  # a fencing token comes from the shard's channel, never from a message
 
 
 def _check_body(body: object, properties: Mapping[str, object]) -> None:
     if not isinstance(body, str) or properties.get("body_encoding") != "base64":
-        raise Refused("BAD_BODY")
+        raise RefusedError("BAD_BODY")
     try:
         b64decode(body, validate=True)
     except (Base64Error, ValueError):
-        raise Refused("BAD_BODY") from None
+        raise RefusedError("BAD_BODY") from None
 
 
 def _properties(given: Mapping[str, Any], queue: str) -> dict[str, Any]:  # kombu's edge
@@ -188,10 +198,10 @@ def open_reply(raw: bytes) -> dict[str, Any]:  # kombu's edge
     return message
 
 
-class GuardedRedisChannel(GuardedChannel, kombu_redis.Channel):  # type: ignore[misc]  # kombu's is untyped
+class GuardedRedisChannel(GuardedChannel, kombu_redis.Channel):
     """The channel of ordinary queues. The two methods are kombu's, with its decoding replaced."""
 
-    def _brpop_read(self, **options: Any) -> bool:  # kombu's edge
+    def _brpop_read(self: Any, **options: Any) -> bool:  # kombu's edge
         try:
             taken = self._read_reply(options)
             if not taken:
@@ -205,14 +215,14 @@ class GuardedRedisChannel(GuardedChannel, kombu_redis.Channel):  # type: ignore[
             self._in_poll = None
             self._flush_brpop_reauth()
 
-    def _read_reply(self, options: dict[str, Any]) -> Any:  # kombu's edge
+    def _read_reply(self: Any, options: dict[str, Any]) -> Any:  # kombu's edge
         try:
             return self.client.parse_response(self.client.connection, "BRPOP", **options)
         except self.connection_errors:
             self.client.connection.disconnect()  # the next poll connects again
             raise
 
-    def _get(self, queue: str) -> dict[str, Any]:  # kombu's edge
+    def _get(self: Any, queue: str, timeout: float | None = None) -> dict[str, Any]:  # noqa: ARG002 -- kombu's form
         with self.conn_or_acquire() as client:
             for priority in self.priority_steps:
                 raw = client.rpop(self._q_for_pri(queue, priority))
@@ -223,7 +233,7 @@ class GuardedRedisChannel(GuardedChannel, kombu_redis.Channel):  # type: ignore[
         raise Empty
 
 
-class GuardedTransport(kombu_redis.Transport):  # type: ignore[misc]  # kombu's is untyped
+class GuardedTransport(kombu_redis.Transport):
     """kombu's Redis transport with guarded channels."""
 
     Channel = GuardedRedisChannel
@@ -233,13 +243,13 @@ class GuardedSentinelChannel(GuardedRedisChannel, kombu_redis.SentinelChannel):
     """The same behind Sentinel."""
 
 
-class GuardedSentinelTransport(kombu_redis.SentinelTransport):  # type: ignore[misc]  # kombu's is untyped
+class GuardedSentinelTransport(kombu_redis.SentinelTransport):
     """kombu's Sentinel transport with guarded channels."""
 
     Channel = GuardedSentinelChannel
 
 
-class GuardedConnection(Connection):  # type: ignore[misc]  # kombu's is untyped
+class GuardedConnection(Connection):
     """A broker connection whose transport is the guarded form of the one that the URL names."""
 
     def get_transport_cls(self) -> Any:  # kombu's edge
@@ -247,7 +257,7 @@ class GuardedConnection(Connection):  # type: ignore[misc]  # kombu's is untyped
         return _GUARDED.get(chosen, chosen)
 
 
-_GUARDED: Final = {
+_GUARDED: Final[Mapping[Any, Any]] = {
     kombu_redis.Transport: GuardedTransport,
     kombu_redis.SentinelTransport: GuardedSentinelTransport,
 }

@@ -10,11 +10,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from support.polling import eventually
-
 from ditto_tasks.celery import DittoCelery, create_app
 from ditto_tasks.embedded import EmbeddedServer
 from ditto_tasks.settings import load_settings
+from support.polling import eventually
 
 READY = " ready."  # Celery's own line, logged once the consumer runs
 READY_TIMEOUT_S = 60.0  # a cold start on a machine whose two cores are busy
@@ -60,7 +59,12 @@ class WorkerProcess:
         """Start and wait until it takes tasks."""
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
-                self._command, env=self._env, cwd=self._directory.name, stdout=log, stderr=log, start_new_session=True
+                self._command,
+                env=self._env,
+                cwd=self._directory.name,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
             )
         self.wait_ready()
         return self
@@ -109,7 +113,9 @@ class WorkerProcess:
     def __enter__(self) -> Self:
         return self.start()
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.stop()
         if error is not None:
             print(self.logs())  # noqa: T201 -- pytest shows it beside the failure

@@ -1,0 +1,65 @@
+"""What a worker's CONTEXT tasks work with, opened from Settings and an application's services."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Final
+
+from ditto_tasks.context.base import ContextServices
+from ditto_tasks.context.policy import ContextPolicy
+from ditto_tasks.errors import SettingsError
+from ditto_tasks.settings import Settings
+from ditto_tasks.state.base import ContextStateStore
+from ditto_tasks.state.redis import RedisContextStore, open_state_client
+
+SERVICES: Final = frozenset(field.name for field in fields(ContextServices))
+
+
+@dataclass(frozen=True, slots=True)
+class OpenContext:
+    """Policy, services and store of this process. `services.state_store` is None if none is configured."""
+
+    policy: ContextPolicy
+    services: ContextServices
+    mutation_timeout_ms: int
+    _close: Callable[[], None] | None = None
+    _ping: Callable[[], object] | None = None
+
+    def with_store(self, store: ContextStateStore) -> ContextServices:
+        """The services with another store in the place of the configured one."""
+        return replace(self.services, state_store=store)
+
+    def ping(self) -> None:
+        """Ask the state server; raises what its client raises."""
+        if self._ping is not None:
+            self._ping()
+
+    def close(self) -> None:
+        """Close the client that was opened here; an injected store is the application's."""
+        if self._close is not None:
+            self._close()
+
+
+def open_context(settings: Settings, services: Mapping[str, object]) -> OpenContext:
+    """Open the domain. `services` are an extension's, named as the fields of ContextServices."""
+    unknown = services.keys() - SERVICES
+    if unknown:
+        raise SettingsError("EXTENSION_INVALID", f"CONTEXT has no service {sorted(unknown)[0]}")
+    given = ContextServices(**services)  # type: ignore[arg-type]  # an extension's; each is checked where it answers
+    policy = ContextPolicy.parse(_policy(settings))
+    timeout_ms = settings.runtime.shards.mutation_timeout_ms
+    url = settings.connections.context_redis_url
+    if given.state_store is not None or url is None:
+        return OpenContext(policy, given, timeout_ms)
+    client = open_state_client(url.get_secret_value())
+    cache = settings.context.cache
+    store = RedisContextStore(
+        client, ttl_ms=cache.ttl_ms, key_prefix=cache.key_prefix, operation_ids=cache.operation_ids
+    )
+    return OpenContext(policy, replace(given, state_store=store), timeout_ms, client.close, client.ping)
+
+
+def _policy(settings: Settings) -> dict[str, object]:
+    policy = settings.context.policy.model_dump(by_alias=True)
+    return {name: value for name, value in policy.items() if value is not None}
