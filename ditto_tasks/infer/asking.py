@@ -15,7 +15,7 @@ from ditto_tasks.infer.base import (
     ProviderCall,
     TransientProviderError,
 )
-from ditto_tasks.infer.models import Constraints
+from ditto_tasks.infer.models import Constraints, DeliberationMode
 from ditto_tasks.infer.sampling import (
     accept_sample,
     check_endpoint,
@@ -41,6 +41,8 @@ class InferDefaults:
     timeout_ms: int = 30_000
     generation: GenerationConfig = field(default_factory=GenerationConfig)
     constraints: Constraints = field(default_factory=Constraints)
+    deliberate_mode: DeliberationMode = "select"
+    select_count: int = 1
     deliberate_max_tokens: int = 4096
     strategies: Mapping[str, JsonObject] = field(default_factory=dict)
 

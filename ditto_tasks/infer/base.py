@@ -1,11 +1,11 @@
 """Ports of INFER: who answers, who listens, who remembers, and the limits of one call."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from ditto_tasks.errors import InferError
-from ditto_tasks.infer.models import CacheKey
+from ditto_tasks.infer.models import CacheKey, DeliberationMode
 from ditto_tasks.infer.values import ActionDescriptor, GenerationConfig, Message, Sample
 from ditto_tasks.json_values import JsonObject, JsonValue
 from ditto_tasks.models import CancelToken, JsonMap, NonEmptyText, WireModel
@@ -91,6 +91,37 @@ class ModelProvider(Protocol):
     def close(self) -> None:
         """Close connections; the provider is not used afterwards."""
         ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Problem:
+    """What a trajectory strategy works on; ``messages`` hold the context and memory entries too."""
+
+    messages: tuple[Message, ...]
+    objective: str | None
+    options: JsonObject
+
+
+class StrategyTools(Protocol):
+    """All that a strategy can do. Each may raise: a budget's end goes through the strategy to the node."""
+
+    def sample(self, messages: Sequence[Message], *, label: str | None = None) -> Sample:
+        """Ask the model for one answer."""
+        ...
+
+    def deliberate(
+        self, candidates: Sequence[Message], *, mode: DeliberationMode = "select", count: int = 1
+    ) -> list[Message]:
+        """Let the model choose ``count`` of the candidates, best first, or make one message of all."""
+        ...
+
+    def step(self, note: str) -> None:
+        """Record a note."""
+        ...
+
+
+# returns the trajectory's result, or None if it found none
+Strategy = Callable[[Problem, StrategyTools], Message | None]
 
 
 class InferCache(Protocol):

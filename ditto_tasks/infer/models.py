@@ -20,6 +20,8 @@ from ditto_tasks.infer.values import (
 )
 from ditto_tasks.models import Json, JsonMap, NonEmptyText, Scope, Text, WireModel
 
+DeliberationMode = Literal["select", "merge", "consensus", "debate"]
+
 
 class SampleInput(WireModel):
     """Input of INFER.REASONING.SAMPLE; without ``model`` the worker's configured one is asked."""
@@ -151,8 +153,8 @@ class DeliberateInput(WireModel):
     """Input of INFER.REASONING.DELIBERATE."""
 
     candidates: Annotated[tuple[Candidate, ...], Field(min_length=1)]
-    mode: Literal["select", "merge", "consensus", "debate"] = "select"
-    select_count: StepCount = 1
+    mode: DeliberationMode | None = None
+    select_count: StepCount | None = None
     objective: Text | None = None
     messages: tuple[Message, ...] | None = None
     context: tuple[ContextEntry, ...] | None = None
@@ -160,19 +162,17 @@ class DeliberateInput(WireModel):
     generation: GenerationConfig | None = None
 
     @model_validator(mode="after")
-    def _selectable(self) -> "DeliberateInput":
+    def _unique_candidate_ids(self) -> "DeliberateInput":
         ids = [candidate.id for candidate in self.candidates]
         if len(ids) != len(set(ids)):
             raise ValueError("candidate ids must be unique")
-        if self.select_count > len(ids):
-            raise ValueError("selectCount exceeds the candidates")
         return self
 
 
 class Deliberation(WireModel):
     """Output of INFER.REASONING.DELIBERATE; ``selected_ids`` only in mode select, best first."""
 
-    mode: Literal["select", "merge", "consensus", "debate"]
+    mode: DeliberationMode
     result: Message
     selected_ids: tuple[NonEmptyText, ...] | None = None
     rationale: Text | None = None

@@ -2,48 +2,83 @@
 
 import uuid
 from collections.abc import Callable, Mapping
+from functools import partial
 from types import MappingProxyType
-from typing import TypeVar
 
 from ditto_tasks.errors import InferError
+from ditto_tasks.infer import caching, reasoning
 from ditto_tasks.infer.asking import Asker, Clock, InferDefaults, SystemClock
-from ditto_tasks.infer.base import InferCall, ModelProvider
-from ditto_tasks.infer.models import SampleInput
+from ditto_tasks.infer.base import InferCache, InferCall, ModelProvider, Strategy
 from ditto_tasks.infer.outcome import failure, success
-from ditto_tasks.infer.values import Sample
+from ditto_tasks.infer.reasoning import NodeInput
+from ditto_tasks.infer.stores.memory import InMemoryInferCache
+from ditto_tasks.infer.strategies import BUILT_IN
 from ditto_tasks.json_values import JsonObject
-from ditto_tasks.models import NodeResult, WireModel, from_wire, to_wire
+from ditto_tasks.models import NodeResult, WireModel, to_wire
 
 SAMPLE = "INFER.REASONING.SAMPLE"
-NODE_TYPES = (SAMPLE,)
-InputModel = TypeVar("InputModel", bound=WireModel)
-NodeInput = WireModel | Mapping[str, object]
-_NO_LIMITS = InferCall()
+TRAJECTORY = "INFER.REASONING.TRAJECTORY"
+REFLECT = "INFER.REASONING.REFLECT"
+DELIBERATE = "INFER.REASONING.DELIBERATE"
+CACHE_LOOKUP = "INFER.CACHE.LOOKUP"
+CACHE_WRITE = "INFER.CACHE.WRITE"
+CACHE_INVALIDATE = "INFER.CACHE.INVALIDATE"
+NODE_TYPES = (SAMPLE, TRAJECTORY, REFLECT, DELIBERATE, CACHE_LOOKUP, CACHE_WRITE, CACHE_INVALIDATE)
+NO_LIMITS = InferCall()
 
 
 class InferNodes:
-    """Samples, reflects, deliberates, follows trajectories and caches."""
+    """Samples, follows trajectories, reflects, deliberates and caches."""
 
     def __init__(
         self,
         providers: Mapping[str, ModelProvider],
         *,
+        strategies: Mapping[str, Strategy] | None = None,
+        cache: InferCache | None = None,
         defaults: InferDefaults | None = None,
         clock: Clock | None = None,
     ) -> None:
         self._providers = MappingProxyType(dict(providers))
         self._defaults = defaults or InferDefaults()
         self._clock = clock or SystemClock()
-        self._handlers: Mapping[str, Callable[[NodeInput, Asker], WireModel]] = {SAMPLE: self._sample}
+        self._handlers = _handlers({**BUILT_IN, **(strategies or {})}, cache or InMemoryInferCache())
 
-    def sample(
-        self, given: NodeInput, *, execution_id: str | None = None, call: InferCall = _NO_LIMITS
-    ) -> NodeResult:
+    def sample(self, given: NodeInput, *, call: InferCall = NO_LIMITS) -> NodeResult:
         """INFER.REASONING.SAMPLE: one candidate answer."""
-        return self.execute(SAMPLE, given, execution_id=execution_id, call=call)
+        return self.execute(SAMPLE, given, call=call)
+
+    def trajectory(self, given: NodeInput, *, call: InferCall = NO_LIMITS) -> NodeResult:
+        """INFER.REASONING.TRAJECTORY: a strategy within budgets."""
+        return self.execute(TRAJECTORY, given, call=call)
+
+    def reflect(self, given: NodeInput, *, call: InferCall = NO_LIMITS) -> NodeResult:
+        """INFER.REASONING.REFLECT: an assessment of a result, trajectory or artifact."""
+        return self.execute(REFLECT, given, call=call)
+
+    def deliberate(self, given: NodeInput, *, call: InferCall = NO_LIMITS) -> NodeResult:
+        """INFER.REASONING.DELIBERATE: a judgement over candidates."""
+        return self.execute(DELIBERATE, given, call=call)
+
+    def lookup(self, given: NodeInput) -> NodeResult:
+        """INFER.CACHE.LOOKUP: a live entry or a miss."""
+        return self.execute(CACHE_LOOKUP, given)
+
+    def write(self, given: NodeInput) -> NodeResult:
+        """INFER.CACHE.WRITE: replaces an entry."""
+        return self.execute(CACHE_WRITE, given)
+
+    def invalidate(self, given: NodeInput) -> NodeResult:
+        """INFER.CACHE.INVALIDATE: removes entries by key, tag or namespace."""
+        return self.execute(CACHE_INVALIDATE, given)
 
     def execute(
-        self, node: str, given: NodeInput, *, execution_id: str | None = None, call: InferCall = _NO_LIMITS
+        self,
+        node: str,
+        given: NodeInput,
+        *,
+        execution_id: str | None = None,
+        call: InferCall = NO_LIMITS,
     ) -> NodeResult:
         """Run a node by its type; ``call.emit`` hears start, deltas, steps and the one result."""
         run_id = execution_id or uuid.uuid4().hex
@@ -60,17 +95,13 @@ class InferNodes:
 
     def _result(self, node: str, given: NodeInput, run_id: str, call: InferCall) -> NodeResult:
         try:
-            handler = self._handler(node)
             asker = self._asker(call)
             asker.check()
-            return success(run_id, node, to_wire(handler(given, asker)))
+            if node not in self._handlers:
+                raise InferError("UNKNOWN_NODE", "no such INFER node")
+            return success(run_id, node, to_wire(self._handlers[node](given, asker)))
         except Exception as error:  # noqa: BLE001 - the node's boundary: a failure is a value, its text is public
             return failure(run_id, node, error, call.token)
-
-    def _handler(self, node: str) -> Callable[[NodeInput, Asker], WireModel]:
-        if node not in self._handlers:
-            raise InferError("UNKNOWN_NODE", "no such INFER node")
-        return self._handlers[node]
 
     def _asker(self, call: InferCall) -> Asker:
         timeout_ms = call.timeout_ms or self._defaults.timeout_ms
@@ -82,14 +113,20 @@ class InferNodes:
             deadline_s=self._clock.now() + timeout_ms / 1000,
         )
 
-    def _sample(self, given: NodeInput, asker: Asker) -> Sample:
-        ask = parse(SampleInput, given)
-        return asker.ask(ask.messages, model=ask.model, generation=ask.generation, actions=ask.actions)
+
+NodeHandler = Callable[[NodeInput, Asker], WireModel]
 
 
-def parse(model: type[InputModel], given: NodeInput) -> InputModel:
-    """Return the input as its model; raises InferError INVALID_INPUT with the path."""
-    return given if isinstance(given, model) else from_wire(model, given, error=InferError)
+def _handlers(strategies: Mapping[str, Strategy], cache: InferCache) -> Mapping[str, NodeHandler]:
+    return {
+        SAMPLE: reasoning.sample,
+        TRAJECTORY: partial(reasoning.trajectory, strategies=strategies),
+        REFLECT: reasoning.reflect,
+        DELIBERATE: reasoning.deliberate,
+        CACHE_LOOKUP: lambda given, _: caching.lookup(given, cache),
+        CACHE_WRITE: lambda given, _: caching.write(given, cache),
+        CACHE_INVALIDATE: lambda given, _: caching.invalidate(given, cache),
+    }
 
 
 def _ignore(_: JsonObject) -> None:

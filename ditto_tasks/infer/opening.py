@@ -40,6 +40,8 @@ def defaults_of(settings: Settings) -> InferDefaults:
             **{**infer.generation.model_dump(), "stop": infer.generation.stop or None}
         ),
         constraints=Constraints(**infer.constraints.model_dump()),
+        deliberate_mode=infer.deliberate.mode,
+        select_count=infer.deliberate.select_count,
         deliberate_max_tokens=infer.deliberate.max_tokens,
         strategies=infer.strategies.model_dump(by_alias=True),
     )

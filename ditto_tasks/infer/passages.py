@@ -41,7 +41,7 @@ def sentences(text: str) -> list[str]:
 def _blocks(text: str) -> Iterable[str]:
     block: list[str] = []
     for line in text.splitlines():
-        if block and (not line.strip() or _BLOCK_START.match(line)):
+        if block and (not line.strip() or _BLOCK_START.match(line) or block[0].startswith("#")):
             yield " ".join(block)
             block = []
         if line.strip():

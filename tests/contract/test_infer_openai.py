@@ -296,7 +296,7 @@ def test_stream(nodes: InferNodes, provider_server: ProviderServer) -> None:
         )
     )
     events: list[dict[str, object]] = []
-    result = nodes.sample(HELLO, execution_id="e", call=InferCall(emit=events.append))
+    result = nodes.sample(HELLO, call=InferCall(emit=events.append))
     assert [event["type"] for event in events] == ["start", "text_delta", "text_delta", "result"]
     assert [event.get("text") for event in events[1:3]] == ["he", "llo"]
     assert events[-1]["result"] == to_wire(result)

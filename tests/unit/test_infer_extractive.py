@@ -13,7 +13,7 @@ NODES = InferNodes({"extractive": ExtractiveProvider()})
 def ask(question: str, *items: tuple[str, str], **fields: object) -> dict[str, object]:
     messages = [{"role": "user", "content": text, "metadata": {"contextItemId": key}} for key, text in items]
     messages.append({"role": "user", "content": question})
-    wire = to_wire(NODES.sample({"messages": messages, **fields}, execution_id="e"))
+    wire = to_wire(NODES.sample({"messages": messages, **fields}))
     assert isinstance(wire, dict)
     assert wire["status"] == "success", wire
     return wire["output"]

@@ -96,7 +96,7 @@ def test_unknown_node() -> None:
 
 def test_result_is_wrapped_once() -> None:
     """The output of a node is the node's own value; status and ids stand beside it."""
-    result = InferNodes({"p": Scripted(say())}).sample(HELLO, execution_id="e")
+    result = InferNodes({"p": Scripted(say())}).execute("INFER.REASONING.SAMPLE", HELLO, execution_id="e")
     assert to_wire(result) == {
         "executionId": "e",
         "node": "INFER.REASONING.SAMPLE",
