@@ -3,35 +3,17 @@
 from collections.abc import Callable
 
 import pytest
+from support.models import ScriptedProvider
 
 from ditto_tasks.errors import InferError
 from ditto_tasks.infer.asking import InferDefaults
-from ditto_tasks.infer.base import InferCall, ModelRequest, ProviderCall
+from ditto_tasks.infer.base import InferCall, ModelRequest
 from ditto_tasks.infer.nodes import InferNodes
 from ditto_tasks.infer.sampling import add_usage, total_tokens
 from ditto_tasks.infer.values import GenerationConfig, Message, Sample, Usage
 from ditto_tasks.models import CancelToken, NodeResult, to_wire
 
 HELLO = {"messages": [{"role": "user", "content": "hi"}], "model": {"model": "m"}}
-
-
-class Scripted:
-    """A provider that answers with a function of the request."""
-
-    endpoint = None
-
-    def __init__(self, answer: Callable[[ModelRequest], object], default_model: str | None = None) -> None:
-        self.answer = answer
-        self.default_model = default_model
-        self.requests: list[ModelRequest] = []
-        self.closed = False
-
-    def sample(self, request: ModelRequest, call: ProviderCall) -> Sample:  # noqa: ARG002 - the port's
-        self.requests.append(request)
-        return self.answer(request)  # type: ignore[return-value]  # some tests answer nonsense
-
-    def close(self) -> None:
-        self.closed = True
 
 
 def say(text: str = "ok", **fields: object) -> Callable[[ModelRequest], object]:
@@ -81,7 +63,7 @@ def code(result: NodeResult) -> str:
 )
 def test_bad_input_names_its_path(given: object, path: str) -> None:
     """Every bad input is a failed result with INVALID_INPUT and the path, and no provider is asked."""
-    provider = Scripted(say())
+    provider = ScriptedProvider(say())
     result = InferNodes({"p": provider}).sample(given)  # type: ignore[arg-type]  # bad on purpose
     assert code(result) == "INVALID_INPUT"
     assert result.error is not None
@@ -96,7 +78,9 @@ def test_unknown_node() -> None:
 
 def test_result_is_wrapped_once() -> None:
     """The output of a node is the node's own value; status and ids stand beside it."""
-    result = InferNodes({"p": Scripted(say())}).execute("INFER.REASONING.SAMPLE", HELLO, execution_id="e")
+    result = InferNodes({"p": ScriptedProvider(say())}).execute(
+        "INFER.REASONING.SAMPLE", HELLO, execution_id="e"
+    )
     assert to_wire(result) == {
         "executionId": "e",
         "node": "INFER.REASONING.SAMPLE",
@@ -124,7 +108,7 @@ def test_choice_of_provider(
     wanted: str | None, default: str | None, names: list[str], chosen: str | None
 ) -> None:
     """The input's provider wins, then the default, then the only one; the built-in is no rival."""
-    providers = {name: Scripted(say(name)) for name in names}
+    providers = {name: ScriptedProvider(say(name)) for name in names}
     nodes = InferNodes(providers, defaults=InferDefaults(provider=default))
     model = {"model": "m"} | ({"provider": wanted} if wanted else {})
     result = nodes.sample({**HELLO, "model": model})
@@ -137,7 +121,7 @@ def test_choice_of_provider(
 def test_choice_of_model() -> None:
     """The input's model wins, then the worker's, then the provider's; without any the input is bad."""
     messages = {"messages": HELLO["messages"]}
-    own, none = Scripted(say(), default_model="own"), Scripted(say())
+    own, none = ScriptedProvider(say(), default_model="own"), ScriptedProvider(say(), default_model=None)
     InferNodes({"p": own}, defaults=InferDefaults(model="worker")).sample(HELLO)
     InferNodes({"p": own}, defaults=InferDefaults(model="worker")).sample(messages)
     InferNodes({"p": own}).sample(messages)
@@ -147,7 +131,7 @@ def test_choice_of_model() -> None:
 
 def test_generation_defaults() -> None:
     """A given generation value replaces the worker's one by one."""
-    provider = Scripted(say())
+    provider = ScriptedProvider(say())
     defaults = InferDefaults(generation=GenerationConfig(temperature=0.1, seed=1))
     InferNodes({"p": provider}, defaults=defaults).sample({**HELLO, "generation": {"seed": 2}})
     assert to_wire(provider.requests[0].generation) == {"temperature": 0.1, "seed": 2}
@@ -155,11 +139,11 @@ def test_generation_defaults() -> None:
 
 def test_provider_errors_are_safe() -> None:
     """An unknown error of a provider is MODEL_ERROR without its text; a typed one keeps its code."""
-    raw = InferNodes({"p": Scripted(boom(RuntimeError("canary")))}).sample(HELLO)
+    raw = InferNodes({"p": ScriptedProvider(boom(RuntimeError("canary")))}).sample(HELLO)
     assert code(raw) == "MODEL_ERROR"
     assert "canary" not in str(to_wire(raw))
     typed = InferError("PROVIDER_HTTP_ERROR", "it said no")
-    assert code(InferNodes({"p": Scripted(boom(typed))}).sample(HELLO)) == "PROVIDER_HTTP_ERROR"
+    assert code(InferNodes({"p": ScriptedProvider(boom(typed))}).sample(HELLO)) == "PROVIDER_HTTP_ERROR"
 
 
 @pytest.mark.parametrize(
@@ -172,13 +156,13 @@ def test_provider_errors_are_safe() -> None:
 )
 def test_bad_provider_output(answer: Callable[[ModelRequest], object]) -> None:
     """What is not an assistant's sample is INVALID_MODEL_OUTPUT."""
-    assert code(InferNodes({"p": Scripted(answer)}).sample(HELLO)) == "INVALID_MODEL_OUTPUT"
+    assert code(InferNodes({"p": ScriptedProvider(answer)}).sample(HELLO)) == "INVALID_MODEL_OUTPUT"
 
 
 def test_cancelled_before_the_start() -> None:
     """A call that is cancelled already asks nobody, whatever the reason."""
     for reason in (None, KeyError("why")):
-        token, provider = CancelToken(), Scripted(say())
+        token, provider = CancelToken(), ScriptedProvider(say())
         token.cancel(reason)
         result = InferNodes({"p": provider}).sample(HELLO, call=InferCall(token=token))
         assert (result.status, code(result)) == ("cancelled", "CANCELLED")
@@ -187,7 +171,7 @@ def test_cancelled_before_the_start() -> None:
 
 def test_close_closes_every_provider() -> None:
     """Closing the nodes closes their providers."""
-    providers = {"a": Scripted(say()), "b": Scripted(say())}
+    providers = {"a": ScriptedProvider(say()), "b": ScriptedProvider(say())}
     InferNodes(providers).close()
     assert all(each.closed for each in providers.values())
 
