@@ -1,0 +1,74 @@
+"""Stores of every kind under one handle, and contexts to put into them."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from ditto_tasks.context.models import Context, parse_context
+from ditto_tasks.models import Scope
+from ditto_tasks.state.base import Operation
+from ditto_tasks.state.memory import InMemoryContextStore
+from ditto_tasks.state.redis import RedisContextStore, StateClient, open_state_client
+from support.keys import keys_without_ttl
+from support.servers import state_server
+
+Store = InMemoryContextStore | RedisContextStore
+SCOPE = Scope(session_id="s")
+OTHER_SCOPE = Scope(session_id="s", turn_id="t")
+HASH = "0" * 64
+
+
+class Backend:
+    """One place for states: this process's memory, or a server with a client that a worker would have."""
+
+    def __init__(self, kind: str, client: StateClient | None = None, admin: StateClient | None = None) -> None:
+        self.kind = kind
+        self.client = client
+        self.admin = admin
+
+    def store(self, **options: Any) -> Store:
+        """A store; on a server all stores see the same states, in memory each has its own."""
+        return InMemoryContextStore(**options) if self.client is None else RedisContextStore(self.client, **options)
+
+    def empty(self) -> None:
+        """Forget every state."""
+        if self.admin is not None:
+            self.admin.flushall()
+
+    def lasting_keys(self) -> Sequence[str]:
+        """Keys that would stay for ever; a store makes none."""
+        return [] if self.admin is None else keys_without_ttl(self.admin)
+
+
+@contextmanager
+def backend(kind: str, folder: Path) -> Iterator[Backend]:
+    """A running backend of a kind."""
+    if kind == "memory":
+        yield Backend(kind)
+        return
+    with state_server(kind, folder) as server:
+        client, admin = open_state_client(server.url), server.open_admin()
+        yield Backend(kind, client, admin)
+        client.close()
+        admin.close()
+
+
+def context_of(*ids: str, content: object = "text") -> Context:
+    """A context of items with these ids and one content."""
+    return parse_context({"items": [{"id": id_, "content": content} for id_ in ids]})
+
+
+def ids_of(context: Context) -> list[str]:
+    """The ids of a context's items, in order."""
+    return [item.id for item in context.items]
+
+
+def with_item(context: Context, id_: str) -> Context:
+    """The context with one more item at its end."""
+    return context_of(*ids_of(context), id_)
+
+
+def operation(id_: str, *, epoch: int = 0, input_hash: str = HASH) -> Operation:
+    """An operation whose input does not matter."""
+    return Operation(id_, input_hash, epoch)
