@@ -6,10 +6,22 @@ import hashlib
 from json.encoder import encode_basestring
 from typing import Final
 
-from ditto_tasks.errors import ContextError
-from ditto_tasks.json_values import InvalidJson, JsonObject, JsonValue, WireForm, freeze, pointer
+import orjson
 
-EXACT_INTEGER: Final = 2**53  # up to here an integer is its own double
+from ditto_tasks.errors import ContextError
+from ditto_tasks.json_values import (
+    EXACT_INTEGER,
+    FrozenDict,
+    FrozenList,
+    InvalidJson,
+    JsonObject,
+    JsonValue,
+    WireForm,
+    freeze,
+    is_exact,
+    pointer,
+)
+
 SCOPE_KEYS: Final = ("sessionId", "turnId", "invocationId")  # in the order in which they are hashed
 
 
@@ -24,7 +36,40 @@ def canonical_json(value: object) -> str:
 
 def canonical_text(value: JsonValue) -> str:
     """`canonical_json` of a value that is known to be JSON."""
+    written = _written(value, orjson.OPT_SORT_KEYS)
+    if written is not None and written.isascii():  # else orjson's order, by code point, may be another
+        return written.decode("ascii")
     return escape_lone_surrogates(_render(value))
+
+
+def canonical_size(value: JsonValue) -> int:
+    """Bytes of the canonical form, which are those of any JSON.stringify of the value."""
+    try:
+        return len(orjson.dumps(value)) + _size_difference(value)
+    except orjson.JSONEncodeError:  # a lone surrogate or an integer over 64 bits
+        return len(canonical_text(value).encode("utf-8"))
+
+
+def _size_difference(value: JsonValue) -> int:
+    """By how many bytes ECMAScript's numbers are longer than orjson's; containers must be frozen."""
+    if isinstance(value, (FrozenDict, FrozenList)):
+        if value.exact_numbers:
+            return 0
+        children = value.values() if isinstance(value, FrozenDict) else value
+        return sum(_size_difference(child) for child in children if not isinstance(child, str))
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or is_exact(value):
+        return 0
+    return len(number_text(value)) - len(orjson.dumps(value))
+
+
+def _written(value: JsonValue, options: int) -> bytes | None:
+    """What orjson writes, where it is sure to write numbers and text as ECMAScript does; else None."""
+    if not (isinstance(value, str) or getattr(value, "exact_numbers", False)):
+        return None
+    try:
+        return orjson.dumps(value, option=options)
+    except orjson.JSONEncodeError:  # a lone surrogate
+        return None
 
 
 def stable_id(prefix: str, value: object) -> str:
@@ -93,23 +138,22 @@ def escape_lone_surrogates(text: str) -> str:
 
 
 def _render(value: JsonValue) -> str:
-    match value:
-        case str():
-            return encode_basestring(value)
-        case None:
-            return "null"
-        case bool():
-            return "true" if value else "false"
-        case int() | float():
-            return number_text(value)
-        case list():
-            return f"[{','.join(map(_render, value))}]"
-        case dict():
-            return _render_object(value)
+    if isinstance(value, str):
+        return encode_basestring(value)
+    if isinstance(value, dict):
+        return _render_object(value)
+    if isinstance(value, list):
+        return f"[{','.join(map(_render, value))}]"
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return number_text(value)
 
 
 def _render_object(value: JsonObject) -> str:
-    members = [f"{encode_basestring(key)}:{_render(value[key])}" for key in sorted(value, key=_code_units)]
+    order = None if "".join(value).isascii() else _code_units
+    members = [f"{encode_basestring(key)}:{_render(value[key])}" for key in sorted(value, key=order)]
     return f"{{{','.join(members)}}}"
 
 

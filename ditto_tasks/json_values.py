@@ -19,6 +19,7 @@ JsonObject: TypeAlias = dict[str, JsonValue]
 MAX_DEPTH: Final = 200  # levels; a scalar is 0, [] is 1. Far below where any decoder gives up.
 TOO_DEEP: Final = "nested too deeply"
 MESSAGE_DEPTH: Final = 256  # levels of a whole message: content plus what wraps it
+EXACT_INTEGER: Final = 2**53  # up to here an integer is its own double
 _WORD: Final = 2**63
 
 
@@ -63,10 +64,15 @@ def _refuse(self: object, *_: object, **__: object) -> NoReturn:
 
 
 class FrozenDict(dict[str, JsonValue]):
-    """A JSON object that cannot change. `depth` is set by `freeze` only, and marks it as checked."""
+    """A JSON object that cannot change.
 
-    __slots__ = ("depth",)
+    `depth` and `exact_numbers` are set by `freeze` only, and mark the value as checked. The second says
+    that orjson writes all numbers within as ECMAScript does.
+    """
+
+    __slots__ = ("depth", "exact_numbers")
     depth: int
+    exact_numbers: bool
 
     __setitem__ = __delitem__ = __ior__ = _refuse
     clear = pop = popitem = setdefault = update = _refuse
@@ -82,10 +88,11 @@ class FrozenDict(dict[str, JsonValue]):
 
 
 class FrozenList(list[JsonValue]):
-    """A JSON array that cannot change. `depth` is set by `freeze` only, and marks it as checked."""
+    """A JSON array that cannot change; `depth` and `exact_numbers` are as in FrozenDict."""
 
-    __slots__ = ("depth",)
+    __slots__ = ("depth", "exact_numbers")
     depth: int
+    exact_numbers: bool
 
     __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse
     append = extend = insert = pop = remove = _refuse
@@ -139,7 +146,7 @@ def _freeze_dict(value: dict[object, object], levels: int) -> FrozenDict:
     if not levels:
         raise InvalidJson("", TOO_DEEP)
     frozen: dict[str, JsonValue] = {}
-    deepest = 0
+    nested: list[JsonValue] = []
     for key, child in value.items():
         if type(key) is not str:
             key = _plain_key(key)
@@ -150,10 +157,9 @@ def _freeze_dict(value: dict[object, object], levels: int) -> FrozenDict:
             frozen[key] = item = _freeze(child, levels - 1)
         except InvalidJson as problem:
             raise problem.within(key) from None
-        if type(item) in _CONTAINERS and item.depth > deepest:  # type: ignore[union-attr]  # containers have it
-            deepest = item.depth  # type: ignore[union-attr]  # containers have it
+        nested.append(item)
     result = FrozenDict(frozen)
-    result.depth = deepest + 1
+    result.depth, result.exact_numbers = _summary(nested)
     return result
 
 
@@ -161,18 +167,33 @@ def _freeze_list(value: list[object], levels: int) -> FrozenList:
     if not levels:
         raise InvalidJson("", TOO_DEEP)
     frozen: list[JsonValue] = []
-    deepest = 0
     for index, child in enumerate(value):
         try:
-            item = _freeze(child, levels - 1)
+            frozen.append(_freeze(child, levels - 1))
         except InvalidJson as problem:
             raise problem.within(index) from None
-        frozen.append(item)
-        if type(item) in _CONTAINERS and item.depth > deepest:  # type: ignore[union-attr]  # containers have it
-            deepest = item.depth  # type: ignore[union-attr]  # containers have it
     result = FrozenList(frozen)
-    result.depth = deepest + 1
+    result.depth, result.exact_numbers = _summary(frozen)
     return result
+
+
+def _summary(children: list[JsonValue]) -> tuple[int, bool]:
+    """Depth and exactness of a container of these."""
+    deepest, exact = 0, True
+    for child in children:
+        if isinstance(child, (FrozenDict, FrozenList)):
+            deepest = max(deepest, child.depth)
+            exact = exact and child.exact_numbers
+        elif exact and isinstance(child, (int, float)):
+            exact = is_exact(child)
+    return deepest + 1, exact
+
+
+def is_exact(value: float) -> bool:
+    """Whether orjson writes the number as ECMAScript does: not for 1.0, nor for very large or small ones."""
+    if isinstance(value, int):
+        return -EXACT_INTEGER <= value <= EXACT_INTEGER
+    return 1e-4 <= abs(value) < 1e16 and not value.is_integer()
 
 
 def _freeze_frozen_dict(value: FrozenDict, levels: int) -> FrozenDict:
@@ -209,7 +230,6 @@ def _plain_key(key: object) -> str:
     raise InvalidJson("", f"a key is {type(key).__name__}, not a string")
 
 
-_CONTAINERS: Final = frozenset({FrozenDict, FrozenList})
 _FREEZERS: Final[dict[type, Callable[..., JsonValue]]] = {
     int: _freeze_int,
     float: _freeze_float,

@@ -6,6 +6,7 @@ import re
 from functools import cached_property
 from typing import Final, Literal, Self, TypeAlias, get_args
 
+from ditto_tasks.canonical import canonical_size
 from ditto_tasks.context.checks import (
     Fields,
     an_array,
@@ -17,7 +18,6 @@ from ditto_tasks.context.checks import (
     optional_object,
     refuse,
 )
-from ditto_tasks.context.text import inline_bytes
 from ditto_tasks.context.values import ContextValue, extra_fields, given
 from ditto_tasks.json_values import FrozenDict, pointer
 from ditto_tasks.models import Json, JsonMap
@@ -86,7 +86,7 @@ class ContextItem(ContextValue):
     @cached_property
     def inline_bytes(self) -> int:
         """Bytes of the content as JSON; the content cannot change, so it is counted once."""
-        return inline_bytes(self.content)
+        return canonical_size(self.content)
 
 
 class ContextMessage(ContextValue):

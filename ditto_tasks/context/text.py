@@ -12,11 +12,6 @@ _TERM: Final = re.compile(r"[\w-]+")
 BYTES_A_TOKEN: Final = 4
 
 
-def inline_bytes(content: JsonValue) -> int:
-    """UTF-8 length of the content's JSON text (sorting its keys does not change that)."""
-    return len(canonical_text(content).encode("utf-8"))
-
-
 def estimated_tokens(size_bytes: int) -> int:
     """The fallback estimate: four bytes a token, rounded up."""
     return -(-size_bytes // BYTES_A_TOKEN)
