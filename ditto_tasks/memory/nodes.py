@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 from ditto_tasks.cancellation import CancelToken, checkpoint
 from ditto_tasks.canonical import canonical_text
 from ditto_tasks.errors import DittoError, MemoryError
-from ditto_tasks.json_values import FrozenDict
+from ditto_tasks.json_values import MESSAGE_DEPTH, FrozenDict, JsonValue, freeze
 from ditto_tasks.memory import answers
 from ditto_tasks.memory.base import MemorySearchProvider, MemoryStore
 from ditto_tasks.memory.models import (
@@ -110,7 +110,7 @@ class MemoryNodes:
             output = to_wire(self._handler(node)(given, operation_id))
         except Exception as error:  # noqa: BLE001 - the node's boundary: a failure is a value
             return _failure(run_id, node, error)
-        return NodeResult(execution_id=run_id, node=node, status="success", output=output)
+        return _success(run_id, node, output)
 
     def ping(self) -> None:
         """Ask the store, where it can be asked; raises what it raises."""
@@ -185,6 +185,12 @@ def _checked_limit(name: str, limit: int) -> int:
     if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MAX_LIMIT:
         raise MemoryError.invalid_input(f"/{name}", f"must be an integer from 1 to {MAX_LIMIT}")
     return limit
+
+
+def _success(run_id: str, node: str, output: JsonValue) -> NodeResult:
+    """Assembled, since content of the deepest level allowed lies a few levels deeper in a result."""
+    frozen = freeze(output, max_depth=MESSAGE_DEPTH)
+    return NodeResult.assemble({"execution_id": run_id, "node": node, "status": "success", "output": frozen})
 
 
 def _failure(run_id: str, node: str, error: Exception) -> NodeResult:
