@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Final, Protocol, cast
@@ -32,6 +32,7 @@ class BrokerClient(Protocol):
     def eval(self, script: str, numkeys: int, *keys_and_args: str | bytes | int) -> object: ...
     def zrange(self, name: str, start: int, end: int) -> Sequence[bytes]: ...
     def zrem(self, name: str, *values: str) -> object: ...
+    def xread(self, streams: Mapping[str, str], *, block: int) -> object: ...
 
 
 @dataclass(frozen=True, slots=True)

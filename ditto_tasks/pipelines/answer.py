@@ -10,7 +10,7 @@ nested group's results, and unpacks a group of one.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, Unpack
 from uuid import uuid4
 
 from celery import Celery, chain, chord
@@ -19,7 +19,7 @@ from celery.canvas import Signature
 from ditto_tasks.json_values import JsonValue
 from ditto_tasks.models import Scope, from_wire, to_wire
 from ditto_tasks.pipelines import steps
-from ditto_tasks.pipelines.models import AnswerRequest
+from ditto_tasks.pipelines.models import AnswerOptions, AnswerRequest
 from ditto_tasks.pipelines.plan import Remainder, Results, Stage, Step, remainder, stages_of
 from ditto_tasks.task import OPTIONS_KEY
 
@@ -32,16 +32,18 @@ def answer(
     question: str,
     *,
     pipeline_id: str | None = None,
-    **request: object,
+    **options: Unpack[AnswerOptions],
 ) -> Signature:
-    """The canvas for one question; `request` holds the other fields of AnswerRequest."""
-    asked = answer_request(scope, question, **request)
+    """The canvas for one question; `options` are the other fields of AnswerRequest."""
+    asked = answer_request(scope, question, **options)
     return answer_canvas(app, asked, pipeline_id or str(uuid4()))
 
 
-def answer_request(scope: Scope | Mapping[str, JsonValue], question: str, **request: object) -> AnswerRequest:
+def answer_request(
+    scope: Scope | Mapping[str, JsonValue], question: str, **options: Unpack[AnswerOptions]
+) -> AnswerRequest:
     """The request, or NodeInputError naming the field that is wrong."""
-    given = {name: to_wire(value) for name, value in request.items() if value is not None}
+    given = {name: to_wire(value) for name, value in options.items() if value is not None}
     return from_wire(AnswerRequest, {**given, "scope": to_wire(scope), "question": question})
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Literal, TypedDict
 
 from pydantic import Field
 
@@ -35,7 +36,27 @@ class AnswerRequest(WireModel):
     remember: bool = False
     pin: bool = False
     on_search_failure: Literal["fail", "skip"] = "fail"
-    deadline_ms: Milliseconds | None = None  # since the epoch, by the server's clock
+    timeout_ms: Milliseconds | None = None  # from its start; None for runtime.pipelines.deadlineMs
+    deadline_ms: Milliseconds | None = None  # since the epoch, by the server's clock; set at the start
+
+
+class AnswerOptions(TypedDict, total=False):
+    """The fields of AnswerRequest beside scope and question, as keyword arguments."""
+
+    init: Sequence[object] | None
+    create: bool
+    searches: Sequence[Search | Mapping[str, object]]
+    select_limit: int | None
+    max_tokens: int | None
+    model: Mapping[str, object] | None
+    generation: Mapping[str, object] | None
+    require_ids: Sequence[str]
+    store_turn: bool
+    remember: bool
+    pin: bool
+    on_search_failure: Literal["fail", "skip"]
+    timeout_ms: int | None
+    deadline_ms: int | None
 
 
 class SearchHit(WireModel):

@@ -1,0 +1,1 @@
+"""Clients: submit nodes and pipelines, and wait for their results."""

@@ -1,0 +1,48 @@
+"""Starting and stopping the answering pipeline: its record first, so that nothing runs unwatched."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ditto_tasks.canonical import scope_key
+from ditto_tasks.celery import DittoCelery
+from ditto_tasks.errors import Cancelled
+from ditto_tasks.json_values import JsonValue
+from ditto_tasks.models import Scope, to_wire
+from ditto_tasks.pipelines.answer import answer_canvas, answer_request
+from ditto_tasks.pipelines.check import check
+from ditto_tasks.pipelines.models import AnswerOptions, AnswerRequest
+from ditto_tasks.pipelines.plan import steps_of
+from ditto_tasks.pipelines.steps import step_id
+from ditto_tasks.settings import Settings
+from ditto_tasks.sharding import shard_of
+
+
+def start_answer(app: DittoCelery, request: AnswerRequest, pipeline: str) -> None:
+    """Check the whole canvas, record the pipeline with its deadline, and publish its first step."""
+    runtime = app.settings.runtime
+    check(answer_canvas(app, request, pipeline), app.nodes, shards=runtime.shards.count)
+    shard = shard_of(scope_key(to_wire(request.scope)), runtime.shards.count)
+    timeout_ms = request.timeout_ms or runtime.pipelines.deadline_ms
+    deadline = app.records.open(pipeline, request, shard=shard, deadline_ms=timeout_ms)
+    timed = request.model_copy(update={"deadline_ms": deadline})
+    answer_canvas(app, timed, pipeline).apply_async()
+
+
+def cancel_answer(app: DittoCelery, request: AnswerRequest, pipeline: str) -> None:
+    """End the pipeline as cancelled unless it has ended; the step at work is asked to stop."""
+    app.runs.fail(pipeline, Cancelled())
+    for step in steps_of(request, pipeline):
+        app.coordination.cancel(step_id(pipeline, step.name))
+
+
+def the_request(
+    settings: Settings,
+    scope: Scope | Mapping[str, JsonValue],
+    question: str,
+    options: AnswerOptions,
+) -> AnswerRequest:
+    """The checked request, with the deployment's default for searches that fail."""
+    default: AnswerOptions = {"on_search_failure": settings.runtime.pipelines.on_search_failure}
+    given: AnswerOptions = {**default, **options}
+    return answer_request(scope, question, **given)

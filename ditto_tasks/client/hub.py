@@ -1,0 +1,136 @@
+"""All awaited results of one event loop over one subscription, without a thread a call.
+
+A channel's confirmation makes the hub look at the stored result, so one that was there before is not
+missed; after a lost connection everything awaited is subscribed again, and so looked at again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+from ditto_tasks.client.connections import CONNECTION_ERRORS, open_async
+from ditto_tasks.client.protocol import Finished
+
+if TYPE_CHECKING:
+    from redis.asyncio import Redis
+    from redis.asyncio.client import PubSub
+
+RECONNECT_S: Final = 0.2
+LOOK_AGAIN_S: Final = 5.0  # a message can be lost with its connection, a stored result cannot
+LOOKED_AT_ONCE: Final = 500  # keys of one MGET, so that a reply stays small enough for the loop
+
+Decode = Callable[[bytes], Finished | None]
+
+
+class ResultHub:
+    """Waits for stored results by key; belongs to the loop in which it is used."""
+
+    def __init__(self, url: str, decode: Decode) -> None:
+        self._client: Redis = open_async(url, connections=2)  # the subscription and the looks
+        self._decode = decode
+        self._waiting: dict[str, set[asyncio.Future[Finished]]] = defaultdict(set)
+        self._unseen: set[str] = set()
+        self._news = asyncio.Event()
+        self._subscription: PubSub | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def wait(self, key: str) -> Finished:
+        """The end of the task whose result is stored under `key`."""
+        future: asyncio.Future[Finished] = asyncio.get_running_loop().create_future()
+        first = not self._waiting[key]
+        self._waiting[key].add(future)
+        if not self._tasks:
+            self._tasks = [asyncio.create_task(self._listen()), asyncio.create_task(self._look())]
+        elif first:
+            await self._subscribe([key])
+        else:
+            self._see([key])
+        try:
+            return await future
+        finally:
+            await self._leave(key, future)
+
+    async def close(self) -> None:
+        """End the subscription; what is still awaited is cancelled."""
+        tasks, self._tasks = self._tasks, []
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for future in [future for futures in self._waiting.values() for future in futures]:
+            future.cancel()
+        await self._client.aclose()
+
+    async def _leave(self, key: str, future: asyncio.Future[Finished]) -> None:
+        self._waiting[key].discard(future)
+        if not self._waiting[key]:
+            del self._waiting[key]
+            if self._subscription is not None:
+                with suppress(*CONNECTION_ERRORS):
+                    await self._subscription.unsubscribe(key)
+
+    async def _subscribe(self, keys: Iterable[str]) -> None:
+        if self._subscription is not None:  # else the listener subscribes to all once it is connected
+            with suppress(*CONNECTION_ERRORS):  # the listener sees it too, and subscribes to all again
+                await self._subscription.subscribe(*keys)
+
+    async def _listen(self) -> None:
+        while True:
+            try:
+                await self._hear()
+            except CONNECTION_ERRORS:
+                await asyncio.sleep(RECONNECT_S)
+
+    async def _hear(self) -> None:
+        async with self._client.pubsub() as subscription:
+            await subscription.subscribe(*self._waiting)
+            self._subscription = subscription
+            try:
+                while True:
+                    message = await subscription.get_message(timeout=LOOK_AGAIN_S)
+                    self._take(message)
+            finally:
+                self._subscription = None
+
+    def _take(self, message: dict[str, object] | None) -> None:
+        if message is None:
+            self._see(self._waiting)
+        elif message["type"] == "subscribe":
+            self._see([_text(message["channel"])])
+        elif message["type"] == "message" and isinstance(data := message["data"], bytes):
+            self._tell(_text(message["channel"]), data)
+
+    def _see(self, keys: Iterable[str]) -> None:
+        self._unseen.update(keys)
+        self._news.set()
+
+    async def _look(self) -> None:
+        while True:
+            await self._news.wait()
+            self._news.clear()
+            keys = [self._unseen.pop() for _ in range(min(len(self._unseen), LOOKED_AT_ONCE))]
+            if self._unseen:
+                self._news.set()
+            try:
+                stored = await self._client.mget(keys) if keys else []
+            except CONNECTION_ERRORS:
+                await asyncio.sleep(RECONNECT_S)
+                self._see(keys)
+                continue
+            for key, data in zip(keys, stored, strict=True):
+                if data is not None:
+                    self._tell(key, data)
+
+    def _tell(self, key: str, data: bytes) -> None:
+        waiting = [future for future in self._waiting.get(key, ()) if not future.done()]
+        end = self._decode(data) if waiting else None
+        if end is not None:
+            for future in waiting:
+                future.set_result(end)
+
+
+def _text(value: object) -> str:
+    return value.decode() if isinstance(value, bytes) else str(value)

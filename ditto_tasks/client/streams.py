@@ -1,0 +1,28 @@
+"""Progress and text of running tasks: a capped stream a task in the broker's database. No I/O here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, TypeAlias
+
+from ditto_tasks.client.protocol import Event
+from ditto_tasks.json_values import decode
+
+BLOCK_MS: Final = 500  # how long a reader waits before it asks whether the task has ended
+FIRST: Final = "0"
+
+Entries: TypeAlias = Sequence[tuple[bytes, Sequence[tuple[bytes, dict[bytes, bytes]]]]]
+
+
+def events_key(deployment: str, task_id: str) -> str:
+    """The stream of a task."""
+    return f"ditto:{deployment}:events:{task_id}"
+
+
+def events_of(entries: Entries | None) -> list[Event]:
+    """What XREAD of one stream answered, as events."""
+    return [
+        Event(entry.decode(), fields[b"type"].decode(), decode(fields[b"data"]))
+        for _, stream in entries or ()
+        for entry, fields in stream
+    ]

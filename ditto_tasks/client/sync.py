@@ -1,0 +1,143 @@
+"""The blocking client."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from types import TracebackType
+from typing import Generic, Self, TypeVar, Unpack, cast
+from uuid import uuid4
+
+from ditto_tasks.celery import DittoCelery, create_app
+from ditto_tasks.client.answering import cancel_answer, start_answer, the_request
+from ditto_tasks.client.methods import (
+    ContextMethods,
+    InferMethods,
+    InteractionMethods,
+    MemoryMethods,
+    RetrievalMethods,
+    SyncSender,
+)
+from ditto_tasks.client.models import read_answer, read_json
+from ditto_tasks.client.protocol import Call, Event, node_call, outcome
+from ditto_tasks.client.streams import BLOCK_MS, FIRST, Entries, events_key, events_of
+from ditto_tasks.client.waiting import ResultReader
+from ditto_tasks.json_values import JsonValue
+from ditto_tasks.models import Scope
+from ditto_tasks.pipelines.models import Answer, AnswerOptions
+from ditto_tasks.settings import Settings
+from ditto_tasks.task import OPTIONS_KEY
+
+R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
+
+
+class Pending(Generic[R_co]):
+    """A call that was published. Waiting for it twice, or from several threads, is fine."""
+
+    def __init__(
+        self,
+        client: Ditto,
+        task_id: str,
+        read: Callable[[JsonValue], R_co],
+        cancel: Callable[[], None] | None = None,
+    ) -> None:
+        self.id = task_id
+        self._client = client
+        self._read = read
+        self._cancel = cancel or (lambda: client.app.coordination.cancel(task_id))
+
+    def get(self, timeout: float | None = None) -> R_co:
+        """The typed result. Raises the task's typed error, or TimeoutError after `timeout` seconds."""
+        return outcome(ResultReader(self._client.app).wait(self.id, timeout), self._read)
+
+    def events(self, after: str = FIRST) -> Iterator[Event]:
+        """What the task says while it runs, from the event after `after` on; ends when the task has ended."""
+        app = self._client.app
+        key = events_key(app.settings.connections.deployment, self.id)
+        ended = False
+        while True:
+            with app.coordination.clients() as client:
+                heard = events_of(cast("Entries | None", client.xread({key: after}, block=BLOCK_MS)))
+            for event in heard:
+                yield event
+                after = event.id
+            if ended and not heard:
+                return
+            ended = ended or ResultReader(app).look(self.id) is not None
+
+    def cancel(self) -> None:
+        """Ask the task to stop; what it has committed stands."""
+        self._cancel()
+
+
+class Ditto:
+    """Submits nodes and pipelines, and waits by blocking. Safe in several threads and after a fork."""
+
+    def __init__(self, settings: Settings | None = None) -> None:
+        self._settings = settings
+        self._lock = threading.Lock()
+        self._opened: tuple[int, DittoCelery] | None = None
+        self.context = ContextMethods[SyncSender](self)
+        self.memory = MemoryMethods[SyncSender](self)
+        self.retrieval = RetrievalMethods[SyncSender](self)
+        self.infer = InferMethods[SyncSender](self)
+        self.interaction = InteractionMethods[SyncSender](self)
+
+    @property
+    def app(self) -> DittoCelery:
+        """The Celery application of this process: a forked child gets its own, with its own connections."""
+        opened = self._opened
+        if opened is not None and opened[0] == os.getpid():
+            return opened[1]
+        if opened is not None:
+            self._lock = threading.Lock()  # the parent's may have been held by a thread that is not here
+        with self._lock:
+            if self._opened is None or self._opened[0] != os.getpid():
+                self._opened = (os.getpid(), create_app(self._settings))
+            return self._opened[1]
+
+    def send(self, call: Call[R]) -> Pending[R]:
+        """Publish a call; typed errors for what is refused before anything is sent."""
+        self.app.send_task(call.node, kwargs=call.wire, task_id=call.task_id)
+        return Pending(self, call.task_id, call.read)
+
+    def invoke(
+        self, node: str, wire: Mapping[str, object], *, ditto: Mapping[str, object] | None = None
+    ) -> Pending[JsonValue]:
+        """Call any node, custom ones too; the result comes as it is on the wire."""
+        options = {} if ditto is None else {OPTIONS_KEY: ditto}
+        return self.send(node_call(node, {**wire, **options}, read_json))
+
+    def answer(
+        self,
+        scope: Scope | Mapping[str, JsonValue],
+        question: str,
+        *,
+        pipeline_id: str | None = None,
+        **options: Unpack[AnswerOptions],
+    ) -> Pending[Answer]:
+        """Start the answering pipeline; the result's id is the pipeline's."""
+        pipeline = pipeline_id or str(uuid4())
+        request = the_request(self.app.settings, scope, question, options)
+        start_answer(self.app, request, pipeline)
+        return Pending(self, pipeline, read_answer, lambda: cancel_answer(self.app, request, pipeline))
+
+    def result(self, task_id: str) -> Pending[JsonValue]:
+        """A task that was published elsewhere, by its id."""
+        return Pending(self, task_id, read_json)
+
+    def close(self) -> None:
+        """Close this process's connections."""
+        opened, self._opened = self._opened, None
+        if opened is not None and opened[0] == os.getpid():
+            opened[1].close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

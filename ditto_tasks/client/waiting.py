@@ -1,0 +1,77 @@
+"""Waiting for results by blocking: subscribe, look whether it is there already, then listen."""
+
+from __future__ import annotations
+
+import time
+from contextlib import closing
+from typing import TYPE_CHECKING, Any, Final
+
+from ditto_tasks.celery import DittoCelery
+from ditto_tasks.client.connections import CONNECTION_ERRORS
+from ditto_tasks.client.protocol import Finished, finished
+
+if TYPE_CHECKING:
+    from redis.client import PubSub
+
+LOOK_AGAIN_S: Final = 5.0  # a message can be lost with its connection, a stored result cannot
+RECONNECT_S: Final = 0.2
+LONGEST_S: Final = 365 * 86_400.0  # "for ever", in a form that socket calls take
+
+
+class ResultReader:
+    """Reads results of an application's backend. Nothing is held between calls."""
+
+    def __init__(self, app: DittoCelery) -> None:
+        self._app = app
+
+    def look(self, task_id: str) -> Finished | None:
+        """The end of a task if it has ended."""
+        return self._decoded(self._backend.get(self._key(task_id)))
+
+    def wait(self, task_id: str, timeout_s: float | None) -> Finished:
+        """The end of a task; TimeoutError after `timeout_s`. A lost connection is made again."""
+        end_at = time.monotonic() + (LONGEST_S if timeout_s is None else timeout_s)
+        while True:
+            try:
+                return self._listen(task_id, end_at)
+            except CONNECTION_ERRORS as error:
+                if isinstance(error, TimeoutError) or time.monotonic() + RECONNECT_S > end_at:
+                    raise
+                time.sleep(RECONNECT_S)
+
+    def _listen(self, task_id: str, end_at: float) -> Finished:
+        with closing(self._backend.client.pubsub()) as subscription:
+            subscription.subscribe(self._key(task_id))
+            subscription.get_message(timeout=_left(end_at, LOOK_AGAIN_S))  # it stands: nothing is missed now
+            while (end := self.look(task_id)) is None:
+                if (end := self._heard(subscription, end_at)) is not None:
+                    break
+                if time.monotonic() >= end_at:
+                    raise TimeoutError("the task has not ended yet")
+            return end
+
+    def _heard(self, subscription: PubSub, end_at: float) -> Finished | None:
+        """The end that is published within a while."""
+        until = min(end_at, time.monotonic() + LOOK_AGAIN_S)
+        while (left := until - time.monotonic()) > 0:
+            message = subscription.get_message(timeout=left)
+            if message is not None and (end := self._decoded(message["data"])) is not None:
+                return end
+        return None
+
+    def _decoded(self, stored: Any) -> Finished | None:  # bytes, or the count that confirms a subscription
+        if not isinstance(stored, (bytes, str)):
+            return None
+        return finished(self._backend.decode_result(stored))
+
+    def _key(self, task_id: str) -> str:
+        key = self._backend.get_key_for_task(task_id)
+        return key.decode() if isinstance(key, bytes) else str(key)
+
+    @property
+    def _backend(self) -> Any:  # Celery's backend is one a thread
+        return self._app.backend
+
+
+def _left(end_at: float, at_most_s: float) -> float:
+    return min(max(0.0, end_at - time.monotonic()), at_most_s)
