@@ -6,8 +6,6 @@ import hashlib
 from json.encoder import encode_basestring
 from typing import Final
 
-import orjson
-
 from ditto_tasks.errors import ContextError
 from ditto_tasks.json_values import (
     EXACT_INTEGER,
@@ -17,6 +15,7 @@ from ditto_tasks.json_values import (
     JsonObject,
     JsonValue,
     WireForm,
+    fast_encode,
     freeze,
     is_exact,
     pointer,
@@ -36,18 +35,19 @@ def canonical_json(value: object) -> str:
 
 def canonical_text(value: JsonValue) -> str:
     """`canonical_json` of a value that is known to be JSON."""
-    written = _written(value, orjson.OPT_SORT_KEYS)
-    if written is not None and written.isascii():  # else orjson's order, by code point, may be another
-        return written.decode("ascii")
+    if isinstance(value, (FrozenDict, FrozenList)) and value.exact_numbers:
+        written = fast_encode(value, sort_keys=True)
+        if written is not None and written.isascii():  # else code points may sort otherwise
+            return written.decode("ascii")
     return escape_lone_surrogates(_render(value))
 
 
 def canonical_size(value: JsonValue) -> int:
     """Bytes of the canonical form, which are those of any JSON.stringify of the value."""
-    try:
-        return len(orjson.dumps(value)) + _size_difference(value)
-    except orjson.JSONEncodeError:  # a lone surrogate or an integer over 64 bits
+    written = fast_encode(value)
+    if written is None:
         return len(canonical_text(value).encode("utf-8"))
+    return len(written) + _size_difference(value)
 
 
 def _size_difference(value: JsonValue) -> int:
@@ -59,17 +59,7 @@ def _size_difference(value: JsonValue) -> int:
         return sum(_size_difference(child) for child in children if not isinstance(child, str))
     if isinstance(value, bool) or not isinstance(value, (int, float)) or is_exact(value):
         return 0
-    return len(number_text(value)) - len(orjson.dumps(value))
-
-
-def _written(value: JsonValue, options: int) -> bytes | None:
-    """What orjson writes, where it is sure to write numbers and text as ECMAScript does; else None."""
-    if not (isinstance(value, str) or getattr(value, "exact_numbers", False)):
-        return None
-    try:
-        return orjson.dumps(value, option=options)
-    except orjson.JSONEncodeError:  # a lone surrogate
-        return None
+    return len(number_text(value)) - len(fast_encode(value) or b"")
 
 
 def stable_id(prefix: str, value: object) -> str:

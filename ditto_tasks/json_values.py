@@ -246,11 +246,22 @@ def encode(value: object, *, max_depth: int = MESSAGE_DEPTH) -> bytes:
     The domain is checked first (cheap for frozen values): orjson would turn NaN into null.
     """
     frozen = freeze(value, max_depth=max_depth)
+    written = fast_encode(frozen)
+    if written is not None:
+        return written
+    text = json.dumps(frozen, ensure_ascii=False, separators=(",", ":"))
+    return text.encode("utf-8", "backslashreplace")  # only lone surrogates are replaced
+
+
+def fast_encode(value: JsonValue, *, sort_keys: bool = False) -> bytes | None:
+    """What orjson makes of a frozen value; None for a lone surrogate, over 64 bits, or over 254 levels.
+
+    Sorted keys are in the order of their code points.
+    """
     try:
-        return orjson.dumps(frozen)
-    except orjson.JSONEncodeError:  # a lone surrogate, an integer over 64 bits, or over 254 levels
-        text = json.dumps(frozen, ensure_ascii=False, separators=(",", ":"))
-        return text.encode("utf-8", "backslashreplace")  # only lone surrogates are replaced
+        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS if sort_keys else 0)
+    except orjson.JSONEncodeError:
+        return None
 
 
 def decode(data: bytes | str, *, max_depth: int = MESSAGE_DEPTH) -> JsonValue:

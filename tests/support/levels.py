@@ -7,13 +7,13 @@ DOMAINS = "context|state|memory|infer|interaction|retrieval|pipelines|batch"
 # the first pattern that matches the module's name (without `ditto_tasks.`) decides
 LEVELS: tuple[tuple[int, str], ...] = (
     (0, r"errors"),
-    (1, r"json_values|canonical|cancellation|event_loop|sharding|tenants|settings(\..+)?"),
+    (1, r"json_values|lazy_exports|canonical|cancellation|event_loop|sharding|tenants|settings(\..+)?"),
     (2, r"models"),
-    (3, rf"({DOMAINS})\.(models|values)"),
+    (3, rf"({DOMAINS})\.(models|values)|context\.(checks|inputs|policy)"),
     (4, rf"({DOMAINS})\.base"),
     (10, r"\w+\.tasks|(pipelines|batch)\..+"),
     (6, r"state\.\w+|\w+\.(stores|providers)(\.\w+)*"),
-    (7, r"\w+\.(nodes|opening)|context|state|memory|infer|interaction|retrieval"),
+    (7, r"\w+\.(nodes|opening)|context\.nodes\.in_process|context|state|memory|infer|interaction|retrieval"),
     (8, r"dependencies|embedded|extensions"),
     (9, r"nodes|serialization"),
     (10, r"task|node_task|coordination|publishing|routing|metrics|pipelines|batch|worker(\..+)?"),
