@@ -17,7 +17,11 @@ def to_socket(path: Path) -> Connect:
 
     def connect() -> socket.socket:
         upstream = socket.socket(socket.AF_UNIX)
-        upstream.connect(str(path))
+        try:
+            upstream.connect(str(path))
+        except OSError:
+            upstream.close()
+            raise
         return upstream
 
     return connect
@@ -115,11 +119,13 @@ class ReplyCutter(Proxy):
         """Arm for the next request that holds `marker`."""
         self._marker, self._withhold = marker, withhold
 
-    def release(self) -> bytes:
-        """Let the server have the withheld request now; its reply."""
+    def release(self, *, database: int) -> bytes:
+        """Let the server have the withheld requests now; its reply."""
         with self._connect() as server:
-            server.sendall(b"".join(self._withheld))
             server.settimeout(5)
+            server.sendall(f"SELECT {database}\r\n".encode())
+            assert server.recv(16) == b"+OK\r\n"
+            server.sendall(b"".join(self._withheld))
             return server.recv(65536)
 
     def forward(self, data: bytes) -> bytes | None:

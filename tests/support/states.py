@@ -1,13 +1,17 @@
 """Stores of every kind under one handle, and contexts to put into them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from ditto_tasks.context.models import Context, parse_context
+from ditto_tasks.errors import ContextError, DittoError
 from ditto_tasks.models import Scope
-from ditto_tasks.state.base import Operation
+from ditto_tasks.state.base import Operation, Outcome
 from ditto_tasks.state.memory import InMemoryContextStore
 from ditto_tasks.state.redis import RedisContextStore, StateClient, open_state_client
 from support.keys import keys_without_ttl
@@ -22,14 +26,20 @@ HASH = "0" * 64
 class Backend:
     """One place for states: this process's memory, or a server with a client that a worker would have."""
 
-    def __init__(self, kind: str, client: StateClient | None = None, admin: StateClient | None = None) -> None:
+    def __init__(
+        self, kind: str, client: StateClient | None = None, admin: StateClient | None = None
+    ) -> None:
         self.kind = kind
         self.client = client
         self.admin = admin
 
     def store(self, **options: Any) -> Store:
         """A store; on a server all stores see the same states, in memory each has its own."""
-        return InMemoryContextStore(**options) if self.client is None else RedisContextStore(self.client, **options)
+        return (
+            InMemoryContextStore(**options)
+            if self.client is None
+            else RedisContextStore(self.client, **options)
+        )
 
     def empty(self) -> None:
         """Forget every state."""
@@ -72,3 +82,18 @@ def with_item(context: Context, id_: str) -> Context:
 def operation(id_: str, *, epoch: int = 0, input_hash: str = HASH) -> Operation:
     """An operation whose input does not matter."""
     return Operation(id_, input_hash, epoch)
+
+
+def committing(store: Store, id_: str, expected_version: str | None, *ids: str) -> Callable[[], Outcome]:
+    """A call that commits items with these ids as an operation, as often as it is made."""
+    return partial(
+        store.commit, SCOPE, operation(id_), expected_version=expected_version, next=context_of(*ids)
+    )
+
+
+def refused(call: Callable[[], object], code: str, kind: type[DittoError] = ContextError) -> DittoError:
+    """The error of a call that has to fail with a code."""
+    with pytest.raises(kind) as caught:
+        call()
+    assert caught.value.code == code
+    return caught.value
