@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Generator, Mapping
+import os
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import aclosing
 from types import TracebackType
-from typing import Any, Generic, Self, TypeVar, Unpack, cast
+from typing import Generic, Self, TypeVar, Unpack, cast
 from uuid import uuid4
 from weakref import WeakKeyDictionary
 
-from ditto_tasks.celery import DittoCelery
 from ditto_tasks.client.answering import cancel_answer, start_answer, the_request
 from ditto_tasks.client.connections import open_async
 from ditto_tasks.client.hub import ResultHub
@@ -23,9 +24,10 @@ from ditto_tasks.client.methods import (
     RetrievalMethods,
 )
 from ditto_tasks.client.models import read_answer, read_json
-from ditto_tasks.client.protocol import Call, Event, Finished, finished, node_call, outcome
+from ditto_tasks.client.protocol import Call, Event, Finished, node_call, outcome
 from ditto_tasks.client.streams import BLOCK_MS, FIRST, Entries, events_key, events_of
 from ditto_tasks.client.sync import Ditto
+from ditto_tasks.client.waiting import ResultReader
 from ditto_tasks.json_values import JsonValue
 from ditto_tasks.models import Scope
 from ditto_tasks.pipelines.models import Answer, AnswerOptions
@@ -34,3 +36,177 @@ from ditto_tasks.task import OPTIONS_KEY
 
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
+
+
+class AsyncPending(Generic[R_co]):
+    """A call that is being published, in the order in which calls were made. Awaiting it twice is fine."""
+
+    def __init__(
+        self,
+        client: AsyncDitto,
+        task_id: str,
+        read: Callable[[JsonValue], R_co],
+        published: Future[None],
+        cancel: Callable[[], None] | None = None,
+    ) -> None:
+        self.id = task_id
+        self._client = client
+        self._read = read
+        self._published = published
+        self._cancel = cancel or (lambda: client.blocking.app.coordination.cancel(task_id))
+
+    def __await__(self) -> Generator[object, None, R_co]:
+        return self.get().__await__()
+
+    async def sent(self) -> None:
+        """Return once the call was published; raises what was refused at publish."""
+        await asyncio.shield(asyncio.wrap_future(self._published))
+
+    async def get(self, timeout: float | None = None) -> R_co:
+        """The typed result. Raises the task's typed error, or TimeoutError after `timeout` seconds."""
+        async with asyncio.timeout(timeout):
+            await self.sent()
+            return outcome(await self._client.ended(self.id), self._read)
+
+    async def events(self, after: str = FIRST) -> AsyncIterator[Event]:
+        """What the task says while it runs, from the event after `after` on; ends when the task has ended."""
+        await self.sent()
+        watch = asyncio.ensure_future(self._client.ended(self.id))
+        try:
+            async with aclosing(self._client.stream(self.id, after, watch.done)) as heard:
+                async for event in heard:
+                    yield event
+        finally:
+            watch.cancel()
+
+    async def cancel(self) -> None:
+        """Ask the task to stop; what it has committed stands."""
+        await self._client.in_order(self._cancel)
+
+
+class AsyncDitto:
+    """Submits nodes and pipelines from event loops. No call blocks a loop or holds a thread.
+
+    Publishing runs on one thread of its own, which keeps the order of calls. Each loop has one
+    subscription for all that it awaits. A forked child has its own of everything.
+    """
+
+    def __init__(self, settings: Settings | None = None) -> None:
+        self.blocking = Ditto(settings)  # does the publishing, on the one thread
+        self._pid = os.getpid()
+        self._publisher = _publisher()
+        self._hubs: WeakKeyDictionary[asyncio.AbstractEventLoop, ResultHub] = WeakKeyDictionary()
+        self.context = ContextMethods[AsyncSender](self)
+        self.memory = MemoryMethods[AsyncSender](self)
+        self.retrieval = RetrievalMethods[AsyncSender](self)
+        self.infer = InferMethods[AsyncSender](self)
+        self.interaction = InteractionMethods[AsyncSender](self)
+
+    def send(self, call: Call[R]) -> AsyncPending[R]:
+        """Publish a call after those that were made before; errors are raised where it is awaited."""
+        return AsyncPending(self, call.task_id, call.read, self._submit(lambda: self._publish(call)))
+
+    def invoke(
+        self, node: str, wire: Mapping[str, object], *, ditto: Mapping[str, object] | None = None
+    ) -> AsyncPending[JsonValue]:
+        """Call any node, custom ones too; the result comes as it is on the wire."""
+        options = {} if ditto is None else {OPTIONS_KEY: ditto}
+        return self.send(node_call(node, {**wire, **options}, read_json))
+
+    def answer(
+        self,
+        scope: Scope | Mapping[str, JsonValue],
+        question: str,
+        *,
+        pipeline_id: str | None = None,
+        **options: Unpack[AnswerOptions],
+    ) -> AsyncPending[Answer]:
+        """Start the answering pipeline; the result's id is the pipeline's."""
+        pipeline = pipeline_id or str(uuid4())
+
+        def start() -> None:
+            app = self.blocking.app
+            start_answer(app, the_request(app.settings, scope, question, options), pipeline)
+
+        def cancel() -> None:
+            app = self.blocking.app
+            cancel_answer(app, the_request(app.settings, scope, question, options), pipeline)
+
+        return AsyncPending(self, pipeline, read_answer, self._submit(start), cancel)
+
+    def result(self, task_id: str) -> AsyncPending[JsonValue]:
+        """A task that was published elsewhere, by its id."""
+        published: Future[None] = Future()
+        published.set_result(None)
+        return AsyncPending(self, task_id, read_json, published)
+
+    async def ended(self, task_id: str) -> Finished:
+        """The end of a task, from this loop's subscription."""
+        loop = asyncio.get_running_loop()
+        self._notice_fork()
+        if loop not in self._hubs:
+            reader, url = await self.in_order(self._reader_and_url)
+            self._hubs.setdefault(loop, ResultHub(url, reader.key, reader.decode))
+        return await self._hubs[loop].wait(task_id)
+
+    async def in_order(self, work: Callable[[], R]) -> R:
+        """Run blocking work on the publishing thread, after what was submitted before."""
+        return await asyncio.wrap_future(self._submit(work))
+
+    async def stream(
+        self, task_id: str, after: str, ended: Callable[[], bool]
+    ) -> AsyncGenerator[Event, None]:
+        """A task's events on a connection of their own, until it has ended and nothing more comes."""
+        url, deployment = await self.in_order(self._broker_and_deployment)
+        client = open_async(url, connections=1)
+        try:
+            while True:
+                last = ended()
+                entries = await client.xread({events_key(deployment, task_id): after}, block=BLOCK_MS)
+                heard = events_of(cast("Entries | None", entries))
+                for event in heard:
+                    yield event
+                    after = event.id
+                if last and not heard:
+                    return
+        finally:
+            await client.aclose()
+
+    async def close(self) -> None:
+        """Publish what was submitted, then close this loop's and this process's connections."""
+        hub = self._hubs.pop(asyncio.get_running_loop(), None)
+        if hub is not None:
+            await hub.close()
+        await self.in_order(self.blocking.close)
+        self._publisher.shutdown(wait=False)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    def _publish(self, call: Call[R]) -> None:
+        self.blocking.send(call)
+
+    def _submit(self, work: Callable[[], R]) -> Future[R]:
+        self._notice_fork()
+        return self._publisher.submit(work)
+
+    def _notice_fork(self) -> None:
+        if self._pid != os.getpid():  # threads and loops of the parent are not here
+            self._pid, self._publisher, self._hubs = os.getpid(), _publisher(), WeakKeyDictionary()
+
+    def _reader_and_url(self) -> tuple[ResultReader, str]:
+        app = self.blocking.app
+        return ResultReader(app), str(app.conf.result_backend)
+
+    def _broker_and_deployment(self) -> tuple[str, str]:
+        app = self.blocking.app
+        return str(app.conf.broker_url), app.settings.connections.deployment
+
+
+def _publisher() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(max_workers=1, thread_name_prefix="ditto-publisher")

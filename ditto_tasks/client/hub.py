@@ -23,23 +23,28 @@ RECONNECT_S: Final = 0.2
 LOOK_AGAIN_S: Final = 5.0  # a message can be lost with its connection, a stored result cannot
 LOOKED_AT_ONCE: Final = 500  # keys of one MGET, so that a reply stays small enough for the loop
 
-Decode = Callable[[bytes], Finished | None]
+NOTHING: Final = "ditto:nothing"  # a channel that nobody uses: a subscription to none cannot be read
+
+Decode = Callable[[object], Finished | None]
 
 
 class ResultHub:
-    """Waits for stored results by key; belongs to the loop in which it is used."""
+    """Waits for stored results; belongs to the loop in which it is used."""
 
-    def __init__(self, url: str, decode: Decode) -> None:
+    def __init__(self, url: str, key: Callable[[str], str], decode: Decode) -> None:
         self._client: Redis = open_async(url, connections=2)  # the subscription and the looks
+        self._key = key
         self._decode = decode
         self._waiting: dict[str, set[asyncio.Future[Finished]]] = defaultdict(set)
         self._unseen: set[str] = set()
         self._news = asyncio.Event()
+        self._writing = asyncio.Lock()
         self._subscription: PubSub | None = None
         self._tasks: list[asyncio.Task[None]] = []
 
-    async def wait(self, key: str) -> Finished:
-        """The end of the task whose result is stored under `key`."""
+    async def wait(self, task_id: str) -> Finished:
+        """The end of a task."""
+        key = self._key(task_id)
         future: asyncio.Future[Finished] = asyncio.get_running_loop().create_future()
         first = not self._waiting[key]
         self._waiting[key].add(future)
@@ -70,12 +75,14 @@ class ResultHub:
             del self._waiting[key]
             if self._subscription is not None:
                 with suppress(*CONNECTION_ERRORS):
-                    await self._subscription.unsubscribe(key)
+                    async with self._writing:
+                        await self._subscription.unsubscribe(key)
 
     async def _subscribe(self, keys: Iterable[str]) -> None:
         if self._subscription is not None:  # else the listener subscribes to all once it is connected
             with suppress(*CONNECTION_ERRORS):  # the listener sees it too, and subscribes to all again
-                await self._subscription.subscribe(*keys)
+                async with self._writing:
+                    await self._subscription.subscribe(*keys)
 
     async def _listen(self) -> None:
         while True:
@@ -86,9 +93,10 @@ class ResultHub:
 
     async def _hear(self) -> None:
         async with self._client.pubsub() as subscription:
-            await subscription.subscribe(*self._waiting)
             self._subscription = subscription
             try:
+                async with self._writing:  # whoever comes while this connects subscribes after it
+                    await subscription.subscribe(NOTHING, *self._waiting)
                 while True:
                     message = await subscription.get_message(timeout=LOOK_AGAIN_S)
                     self._take(message)
@@ -100,11 +108,11 @@ class ResultHub:
             self._see(self._waiting)
         elif message["type"] == "subscribe":
             self._see([_text(message["channel"])])
-        elif message["type"] == "message" and isinstance(data := message["data"], bytes):
-            self._tell(_text(message["channel"]), data)
+        elif message["type"] == "message":
+            self._tell(_text(message["channel"]), message["data"])
 
     def _see(self, keys: Iterable[str]) -> None:
-        self._unseen.update(keys)
+        self._unseen.update(key for key in keys if key in self._waiting)
         self._news.set()
 
     async def _look(self) -> None:
@@ -124,7 +132,7 @@ class ResultHub:
                 if data is not None:
                     self._tell(key, data)
 
-    def _tell(self, key: str, data: bytes) -> None:
+    def _tell(self, key: str, data: object) -> None:
         waiting = [future for future in self._waiting.get(key, ()) if not future.done()]
         end = self._decode(data) if waiting else None
         if end is not None:

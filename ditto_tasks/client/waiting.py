@@ -26,7 +26,7 @@ class ResultReader:
 
     def look(self, task_id: str) -> Finished | None:
         """The end of a task if it has ended."""
-        return self._decoded(self._backend.get(self._key(task_id)))
+        return self.decode(self._backend.get(self.key(task_id)))
 
     def wait(self, task_id: str, timeout_s: float | None) -> Finished:
         """The end of a task; TimeoutError after `timeout_s`. A lost connection is made again."""
@@ -41,7 +41,7 @@ class ResultReader:
 
     def _listen(self, task_id: str, end_at: float) -> Finished:
         with closing(self._backend.client.pubsub()) as subscription:
-            subscription.subscribe(self._key(task_id))
+            subscription.subscribe(self.key(task_id))
             subscription.get_message(timeout=_left(end_at, LOOK_AGAIN_S))  # it stands: nothing is missed now
             while (end := self.look(task_id)) is None:
                 if (end := self._heard(subscription, end_at)) is not None:
@@ -55,16 +55,18 @@ class ResultReader:
         until = min(end_at, time.monotonic() + LOOK_AGAIN_S)
         while (left := until - time.monotonic()) > 0:
             message = subscription.get_message(timeout=left)
-            if message is not None and (end := self._decoded(message["data"])) is not None:
+            if message is not None and (end := self.decode(message["data"])) is not None:
                 return end
         return None
 
-    def _decoded(self, stored: Any) -> Finished | None:  # bytes, or the count that confirms a subscription
+    def decode(self, stored: object) -> Finished | None:
+        """The end that a stored or published record tells of; a subscription's confirmation tells of none."""
         if not isinstance(stored, (bytes, str)):
             return None
         return finished(self._backend.decode_result(stored))
 
-    def _key(self, task_id: str) -> str:
+    def key(self, task_id: str) -> str:
+        """Where a task's result is stored, and the channel on which it is published."""
         key = self._backend.get_key_for_task(task_id)
         return key.decode() if isinstance(key, bytes) else str(key)
 
