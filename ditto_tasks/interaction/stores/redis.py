@@ -1,0 +1,68 @@
+"""The effect ledger's records on Redis, one hash an effect."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cache
+from importlib.resources import files
+from typing import Final, Literal, Protocol, cast
+
+from ditto_tasks.canonical import canonical_json
+from ditto_tasks.interaction.base import Claim, ClaimState, EffectKey
+from ditto_tasks.interaction.ledger import LEASE_MS, TTL_MS
+from ditto_tasks.state.redis import translated_errors
+
+_REPEAT: Final = {True: "repeat", False: ""}
+
+
+class ScriptClient(Protocol):
+    """The part of a Redis client that this store needs."""
+
+    def eval(self, script: str, numkeys: int, *keys_and_args: str | bytes | int) -> object: ...
+
+
+class RedisEffectStore:
+    """Implements EffectStore; the client stays its maker's."""
+
+    def __init__(
+        self, client: ScriptClient, *, deployment: str, lease_ms: int = LEASE_MS, ttl_ms: int = TTL_MS
+    ) -> None:
+        self._client = client
+        self._deployment = deployment
+        self._lease_ms = lease_ms
+        self._ttl_ms = ttl_ms
+
+    def claim(self, key: EffectKey, *, digest: str, holder: str, repeat: bool) -> Claim:
+        """One round trip; see lua/claim.lua."""
+        reply = self._run("claim", key, digest, holder, self._lease_ms, self._ttl_ms, _REPEAT[repeat])
+        state, *rest = cast("list[bytes]", reply)
+        name = cast("ClaimState", state.decode())
+        if name == "busy":
+            return Claim(state=name, wait_ms=int(rest[0]))
+        return Claim(state=name, result=rest[0] if rest else None)
+
+    def execute(self, key: EffectKey, *, holder: str) -> bool:
+        """One round trip; see lua/execute.lua."""
+        return self._run("execute", key, holder, self._lease_ms) == 1
+
+    def renew(self, key: EffectKey, *, holder: str) -> bool:
+        """One round trip; see lua/renew.lua."""
+        return self._run("renew", key, holder, self._lease_ms) == 1
+
+    def settle(self, key: EffectKey, *, holder: str, result: bytes) -> Literal["settled", "late", "lost"]:
+        """One round trip; see lua/settle.lua."""
+        reply = cast("bytes", self._run("settle", key, holder, result, self._ttl_ms))
+        return cast('Literal["settled", "late", "lost"]', reply.decode())
+
+    def _run(self, script: str, key: EffectKey, *args: str | bytes | int) -> object:
+        with translated_errors():
+            return self._client.eval(_script(script), 1, self._name(key), *args)
+
+    def _name(self, key: EffectKey) -> str:
+        named = canonical_json([key.owner, key.step, key.position])
+        return f"ditto:{self._deployment}:effect:{hashlib.sha256(named.encode('utf-8')).hexdigest()}"
+
+
+@cache
+def _script(name: str) -> str:
+    return (files("ditto_tasks.interaction") / "lua" / f"{name}.lua").read_text("utf-8")
