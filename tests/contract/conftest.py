@@ -8,7 +8,9 @@ from support.states import Backend, backend
 
 
 @pytest.fixture(scope="session", params=["memory", *KINDS])
-def state_backend(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Backend]:
+def state_backend(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Backend]:
     """Each kind of backend in turn, started once."""
     with backend(request.param, tmp_path_factory.mktemp(request.param)) as running:
         yield running

@@ -73,7 +73,7 @@ def test_the_right_version_replaces(states: Backend) -> None:
 
 
 def test_another_version_conflicts(states: Backend) -> None:
-    """A write that names an older version is a STATE_CONFLICT that names the stored one, and changes nothing."""
+    """A write that names an older version is a STATE_CONFLICT naming the stored one, and changes nothing."""
     store = states.store()
     first = store.compare_and_set(SCOPE, None, context_of("a"))
     second = store.compare_and_set(SCOPE, first.version, context_of("b"))
