@@ -23,7 +23,7 @@ from ditto_tasks.pipelines.records import PipelineRecords
 from ditto_tasks.pipelines.runs import StepRuns, register_errback
 from ditto_tasks.publishing import built_in_options, check_order, check_publish, check_size
 from ditto_tasks.result_backend import BACKENDS
-from ditto_tasks.routing import Router, ordinary_queues
+from ditto_tasks.routing import Router, worker_queues
 from ditto_tasks.serialization import CONTENT_TYPE, NAME, register_content_type
 from ditto_tasks.settings import Settings, check_visibility_timeout, load_settings
 from ditto_tasks.task import Handler
@@ -70,6 +70,7 @@ class DittoCelery(Celery):
         register_content_type()
         super().__init__("ditto_tasks", task_cls=NodeTask, set_as_current=False, strict_typing=False)
         self.loader.override_backends = BACKENDS
+        self.steps["consumer"].add("ditto_tasks.worker.bootsteps:ShardStep")
         self.conf.update(configuration(settings, nodes))
         for row in nodes.values():
             self.register_task(task_class(row)())
@@ -151,7 +152,7 @@ def configuration(settings: Settings, nodes: NodeTable) -> dict[str, Any]:  # Ce
         **_connections(settings, visibility_s),
         **_FIXED,
         "task_routes": (Router(settings.runtime.shards.count, nodes),),
-        "task_queues": ordinary_queues(),
+        "task_queues": worker_queues(),
         "result_expires": settings.runtime.results.expires_ms / 1000,
     }
 

@@ -9,15 +9,19 @@ from kombu import Queue
 
 from ditto_tasks.canonical import scope_key
 from ditto_tasks.nodes import CONTEXT, NODES, ORDINARY_QUEUES, NodeTable, NodeType
-from ditto_tasks.sharding import shard_of, shard_queue
+from ditto_tasks.sharding import SHARD_QUEUES, shard_of, shard_queue
 from ditto_tasks.task import OPTIONS_KEY
 
 HIDDEN_ARGUMENTS: Final = "()"  # what events say of positional arguments: those are results of other tasks
 
 
-def ordinary_queues() -> list[Queue]:
-    """The queues that any worker may serve. They have no exchange: the queue's name is the routing key."""
-    return [Queue(name, routing_key=name, exchange=None) for name in ORDINARY_QUEUES]
+def worker_queues() -> list[Queue]:
+    """What a worker consumes unless told otherwise: the ordinary queues, and `ditto.ctx` for taking shards.
+
+    They have no exchange: the queue's name is the routing key. The worker's bootstep takes the last one
+    out again before anything is consumed: nobody sends to it.
+    """
+    return [Queue(name, routing_key=name, exchange=None) for name in (*ORDINARY_QUEUES, SHARD_QUEUES)]
 
 
 def is_scoped(row: NodeType | None, wire: Mapping[str, object]) -> bool:

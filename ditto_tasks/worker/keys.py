@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from ditto_tasks.sharding import shard_queue
 
@@ -49,3 +50,10 @@ class Keys:
     def worker(self, owner: str) -> str:
         """String with a TTL: the worker's last report of its health, as JSON."""
         return f"ditto:{self.deployment}:worker:{owner}"
+
+
+# Headers that only a shard's channel writes: what a sender puts there is dropped.
+EPOCH_HEADER: Final = "ditto_epoch"  # the fencing token of the lease
+REFUSE_HEADER: Final = "ditto_refuse"  # the code to end with, unless the operation's outcome is known
+SENT_HEADER: Final = "ditto_sent"  # the sender's clock, epoch ms: for showing ages, never for leases
+SCOPE_HEADER: Final = "ditto_scope"

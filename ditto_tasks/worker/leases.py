@@ -1,17 +1,23 @@
-"""The lease loop: a thread that keeps this worker's shards while its consumer loop is alive."""
+"""The lease protocol of one worker: which shards it should have, and what it does about it."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
-from typing import Final, Protocol
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final, Protocol
 
 from ditto_tasks.errors import SettingsError
 from ditto_tasks.worker.assignment import assign
 from ditto_tasks.worker.scripts import Claim, ShardScripts
 
+if TYPE_CHECKING:
+    from redis import Redis
+    from redis.client import PubSub
+
 RENEWALS: Final = 3  # a lease: two renewals may fail before it lapses
 LOOP_STALL_S: Final = 5.0  # a consumer loop that has not ticked for so long holds its shards for nothing
+SETTLE_S: Final = 0.02  # changes come in bursts, one for each shard of a worker that stops
 
 
 class ShardHolder(Protocol):
@@ -30,7 +36,7 @@ class ShardHolder(Protocol):
         """Take no further message, and release the shard once its last one has ended. Idempotent."""
 
 
-class Leases:
+class LeaseLoop:
     """One round of the lease protocol at a time; `owner` is this process's id for its whole life."""
 
     def __init__(self, scripts: ShardScripts, holder: ShardHolder, *, owner: str, shard_count: int) -> None:
@@ -73,7 +79,7 @@ class Leases:
 
 
 def check_shard_count(configured: int, stored: int) -> None:
-    """SettingsError SHARD_COUNT_MISMATCH unless the deployment has the number of shards that is configured."""
+    """SettingsError SHARD_COUNT_MISMATCH unless the deployment has as many shards as are configured."""
     if configured != stored:
         raise SettingsError(
             "SHARD_COUNT_MISMATCH",
@@ -82,30 +88,24 @@ def check_shard_count(configured: int, stored: int) -> None:
         )
 
 
-class LeaseThread(threading.Thread):
-    """Runs `step` now, then after each `wait`, until `stop`; errors of a step go to `on_error`."""
+class Changes:
+    """Waits for word of other workers: a release or a newcomer is acted on at once, not a renewal later."""
 
-    def __init__(
-        self,
-        step: Callable[[], None],
-        *,
-        wait: Callable[[], None],
-        on_error: Callable[[Exception], None],
-    ) -> None:
-        super().__init__(name="ditto-leases", daemon=True)
-        self._step = step
-        self._wait = wait
-        self._on_error = on_error
-        self._stopped = threading.Event()
+    def __init__(self, client: Redis, channel: str) -> None:
+        self._client = client
+        self._channel = channel
+        self._heard: PubSub | None = None
 
-    def run(self) -> None:
-        while not self._stopped.is_set():
-            try:
-                self._step()
-                self._wait()
-            except Exception as exc:  # noqa: BLE001 -- a thread that died would hold or lose leases silently
-                self._on_error(exc)
-
-    def stop(self) -> None:
-        """End after the step or wait that is under way."""
-        self._stopped.set()
+    def wait(self, timeout_s: float) -> None:
+        """Return at a change or after `timeout_s`. Raises the client's errors."""
+        if self._heard is None:
+            self._heard = self._client.pubsub(ignore_subscribe_messages=True)
+            self._heard.subscribe(self._channel)
+        try:
+            if self._heard.get_message(timeout=timeout_s) is not None:
+                time.sleep(SETTLE_S)
+                while self._heard.get_message(timeout=0) is not None:
+                    pass
+        except Exception:
+            self._heard = None  # the next wait connects again
+            raise

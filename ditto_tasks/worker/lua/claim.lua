@@ -3,14 +3,14 @@
 -- ARGV owner, lease in ms
 -- returns {epoch, owner}: the caller owns the shard if `owner` is its own id
 local holder = redis.call('GET', KEYS[1])
-if holder == ARGV[1] then
+local known = redis.call('HMGET', KEYS[2], 'epoch', 'owner', 'started')
+if holder == ARGV[1] and known[1] then
     redis.call('PEXPIRE', KEYS[1], ARGV[2])
-end
-if holder then
-    return {redis.call('HGET', KEYS[2], 'epoch') or '0', holder}
+    return {known[1], holder}
+elseif holder and holder ~= ARGV[1] then
+    return {known[1] or '0', holder}
 end
 
-local known = redis.call('HMGET', KEYS[2], 'epoch', 'owner', 'started')
 -- The clock keeps epochs growing when a flushed or failed-over broker has forgotten the last one.
 local now = redis.call('TIME')
 local epoch = math.max((tonumber(known[1]) or 0) + 1, now[1] * 1000 + math.floor(now[2] / 1000))

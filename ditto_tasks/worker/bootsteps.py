@@ -1,0 +1,74 @@
+"""The bootstep that makes a Celery worker serve shards; it outlives its consumer's reconnects."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from celery import bootsteps, signals
+from celery.utils.log import get_logger
+from celery.worker import state
+
+from ditto_tasks.sharding import SHARD_QUEUES, is_shard_queue
+from ditto_tasks.worker.service import ShardService
+
+logger = get_logger(__name__)
+
+EX_FAILURE: Final = 1
+
+
+class ShardStep(bootsteps.StartStopStep):  # type: ignore[misc]  # celery's is untyped
+    """Takes shards if this worker may; reports the worker's health in any case."""
+
+    requires = ("celery.worker.consumer.tasks:Tasks",)
+
+    def __init__(self, consumer: Any, **_options: Any) -> None:  # Celery's edge
+        super().__init__(consumer)
+        self._takes_shards = takes_shards(consumer.app.amqp.queues)
+        self._service: ShardService | None = None
+
+    def include_if(self, consumer: Any) -> bool:  # Celery's edge
+        served = consumer.hub is not None and consumer.conninfo.transport.driver_type == "redis"
+        if not served:
+            logger.warning("This worker takes no shards: they need Redis and Celery's event loop")
+        return served
+
+    def start(self, consumer: Any) -> None:  # Celery's edge
+        """Also called after each reconnect: leases, busy shards and the owner id are what they were."""
+        if self._service is None:
+            self._service = ShardService(consumer, takes_shards=self._takes_shards, on_fatal=stop_worker)
+            signals.task_prerun.connect(self._service.on_task_prerun, weak=False)
+            self._service.start()
+        self._service.attach(consumer)
+
+    def stop(self, consumer: Any) -> None:  # Celery's edge
+        """For a reconnect, take no message for a while; for good, drain and release."""
+        if self._service is None:
+            return
+        if consumer.blueprint.state == bootsteps.RUN:
+            self._service.detach()
+        else:
+            self._service.stop()
+
+    def terminate(self, _consumer: Any) -> None:  # Celery's edge
+        """A cold stop waits for nothing: the next owner runs again what was in work."""
+        if self._service is not None:
+            self._service.stop(timeout_s=0)
+
+
+def takes_shards(queues: Any) -> bool:  # Celery's edge
+    """Whether `-Q` (or its absence) says so; SystemExit for the queue of a single shard."""
+    chosen = set(queues.consume_from)
+    for name in chosen:
+        if is_shard_queue(name):
+            raise SystemExit(
+                f"-Q {name}: a shard is consumed by the worker that holds its lease; "
+                f"use -Q {SHARD_QUEUES} to take shards"
+            )
+    queues.deselect(SHARD_QUEUES)  # a name for taking shards, but no queue to consume
+    return SHARD_QUEUES in chosen
+
+
+def stop_worker(reason: Exception) -> None:
+    """Stop the worker as if by a signal; the consumer loop looks at this flag."""
+    logger.critical("The worker stops: %s", reason)
+    state.should_stop = EX_FAILURE

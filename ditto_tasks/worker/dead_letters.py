@@ -1,0 +1,127 @@
+"""Messages that were given up on: `<queue>:dead`, newest first."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from celery.app.task import Context
+
+from ditto_tasks.errors import DeadLettered
+from ditto_tasks.json_values import InvalidJson, decode
+from ditto_tasks.worker.consumer import read_body
+from ditto_tasks.worker.keys import SCOPE_HEADER, dead_key
+
+if TYPE_CHECKING:
+    from celery import Celery
+    from kombu.message import Message
+    from redis import Redis
+
+CODE: Final = "DEAD_LETTERED"
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """A dead letter. Only one with its message can be sent again; what can't be decoded is not kept."""
+
+    queue: str
+    code: str
+    size: int
+    task_id: str | None
+    node: str | None
+    scope_hash: str | None
+    deaths: int
+    message: str | None
+    raw: bytes  # as it stands in the list, which is also its identity
+
+    @property
+    def id(self) -> str:
+        """What `ditto dead retry|drop` calls it by: the task's id, where it has one."""
+        return self.task_id or f"{self.queue}/{self.size}"
+
+
+def letter_entry(message: Message, raw: bytes, deaths: int) -> bytes:
+    """The entry of a message that workers died of, which keeps it as it was sent."""
+    entry = {
+        "code": CODE,
+        "size": len(raw),
+        "taskId": message.headers.get("id"),
+        "node": message.headers.get("task"),
+        "scope": message.headers.get(SCOPE_HEADER),
+        "deaths": deaths,
+        "message": raw.decode("utf-8", "replace"),
+    }
+    return json.dumps(entry).encode()
+
+
+def read_letter(queue: str, raw: bytes) -> DeadLetter:
+    """An entry of a list of dead letters; one that is no JSON is shown as such."""
+    try:
+        decoded = decode(raw)
+    except InvalidJson:
+        decoded = None
+    entry = decoded if isinstance(decoded, Mapping) else {"code": "NOT_JSON", "size": len(raw)}
+    return DeadLetter(
+        queue=queue,
+        code=_text(entry, "code") or "UNKNOWN",
+        size=_number(entry, "size"),
+        task_id=_text(entry, "taskId"),
+        node=_text(entry, "node"),
+        scope_hash=_text(entry, "scope"),
+        deaths=_number(entry, "deaths"),
+        message=_text(entry, "message"),
+        raw=raw,
+    )
+
+
+def letters(client: Redis, queues: Iterator[str] | list[str]) -> Iterator[DeadLetter]:
+    """All dead letters of these queues."""
+    for queue in queues:
+        for raw in client.lrange(dead_key(queue), 0, -1):
+            yield read_letter(queue, raw if isinstance(raw, bytes) else raw.encode())
+
+
+def retry(client: Redis, letter: DeadLetter) -> bool:
+    """Send the message again, behind those that wait; False if it was not kept or is gone.
+
+    The letter goes last, so that an interruption sends the message twice rather than never: a
+    repeated operation has no second effect.
+    """
+    if letter.message is None or not client.lpos(dead_key(letter.queue), letter.raw) is not None:
+        return False
+    client.lpush(letter.queue, letter.message)
+    return drop(client, letter)
+
+
+def drop(client: Redis, letter: DeadLetter) -> bool:
+    """Delete a dead letter; False if it is gone already."""
+    return bool(client.lrem(dead_key(letter.queue), 1, letter.raw))  # type: ignore[arg-type]  # bytes are fine
+
+
+def tell_caller(app: Celery, message: Message, error: DeadLettered) -> None:
+    """Store FAILURE under the message's task id, with its request: callers, chords and errbacks hear."""
+    task_id = message.headers.get("id")
+    if task_id is None:
+        return
+    app.backend.mark_as_failure(task_id, error, request=_request(message))
+
+
+def _request(message: Message) -> Context | None:
+    body = read_body(message)
+    if body is None:
+        return None
+    args, kwargs, canvas = body
+    about: dict[str, Any] = {**message.headers, **canvas, "args": args, "kwargs": kwargs}  # Celery's edge
+    return Context(about)
+
+
+def _text(entry: Mapping[str, object], name: str) -> str | None:
+    found = entry.get(name)
+    return found if isinstance(found, str) else None
+
+
+def _number(entry: Mapping[str, object], name: str) -> int:
+    found = entry.get(name)
+    return found if isinstance(found, int) else 0

@@ -1,0 +1,88 @@
+"""What a worker does while the state store is unreachable: nothing, so that no message loses its place."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Final
+
+from celery.utils.log import get_logger
+
+from ditto_tasks.sharding import shard_queue
+from ditto_tasks.worker.inspection import deadline_ms, sent_ms
+from ditto_tasks.worker.shards import Shards
+
+if TYPE_CHECKING:
+    from redis import Redis
+
+logger = get_logger(__name__)
+
+PROBE_S: Final = 1.0
+PATIENCE_MS: Final = 60_000  # how long a message waits for the store before its caller is told
+CODE: Final = "STATE_BACKEND_UNAVAILABLE"
+
+
+class Outage:
+    """Pauses the shards, asks the store each second, and resumes them. One thread, while it lasts."""
+
+    def __init__(
+        self,
+        shards: Shards,
+        client: Redis,
+        is_reachable: Callable[[], bool],
+        *,
+        patience_ms: int = PATIENCE_MS,
+    ) -> None:
+        self._shards = shards
+        self._client = client
+        self._is_reachable = is_reachable
+        self._patience_ms = patience_ms
+        self._lock = threading.Lock()
+        self.lasts = False  # read by the health report
+
+    def begin(self) -> None:
+        """A task found the store unreachable. Idempotent while the outage lasts."""
+        with self._lock:
+            if self.lasts:
+                return
+            self.lasts = True
+        logger.warning("The state store is unreachable: shards pause")
+        self._shards.pause()
+        threading.Thread(target=self._probe, name="ditto-outage", daemon=True).start()
+
+    def _probe(self) -> None:
+        since_s = time.monotonic()
+        while not self._is_reachable():
+            try:
+                self._refuse_overdue((time.monotonic() - since_s) * 1000)
+            except Exception as exc:  # noqa: BLE001 -- a thread that died here would leave the shards paused
+                logger.warning("Overdue messages were not looked at: %s", type(exc).__name__)
+            time.sleep(PROBE_S)
+        with self._lock:
+            self.lasts = False
+        logger.warning("The state store is back after %.0f s: shards resume", time.monotonic() - since_s)
+        self._shards.resume()
+
+    def _refuse_overdue(self, lasting_ms: float) -> None:
+        """Let the heads that waited too long fail, each after the one before it."""
+        seconds, micros = self._client.time()
+        now_ms = seconds * 1000 + micros // 1000
+        for shard, head in self._heads():
+            if self._is_overdue(head, now_ms, lasting_ms):
+                self._shards.refuse_head(shard, head, CODE)
+
+    def _is_overdue(self, head: bytes, now_ms: int, lasting_ms: float) -> bool:
+        """Past its own deadline, else past our patience; a sender's clock alone can't make it so."""
+        deadline = deadline_ms(head)
+        if deadline is not None:
+            return now_ms > deadline
+        sent = sent_ms(head)
+        waited_ms = lasting_ms if sent is None else min(lasting_ms, now_ms - sent)
+        return waited_ms > self._patience_ms
+
+    def _heads(self) -> Iterator[tuple[int, bytes]]:
+        for shard in self._shards.idle():
+            head = self._client.lindex(shard_queue(shard), -1)
+            if head is not None:
+                yield shard, head if isinstance(head, bytes) else head.encode()

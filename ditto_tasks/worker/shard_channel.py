@@ -1,0 +1,134 @@
+"""From a shard's message to a Celery task and back, in place of the channel that other queues have."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+from celery.utils.log import get_logger
+from celery.worker import state
+from kombu.transport.virtual.base import Base64, Message
+
+from ditto_tasks.errors import DeadLettered
+from ditto_tasks.serialization import CONTENT_TYPE
+from ditto_tasks.sharding import shard_queue
+from ditto_tasks.worker.dead_letters import CODE, letter_entry, tell_caller
+from ditto_tasks.worker.guard import open_envelope
+from ditto_tasks.worker.keys import EPOCH_HEADER, REFUSE_HEADER
+from ditto_tasks.worker.peeks import Peeks
+from ditto_tasks.worker.scripts import ShardScripts
+from ditto_tasks.worker.shards import Delivery, Shards
+
+if TYPE_CHECKING:
+    from redis import Redis
+
+logger = get_logger(__name__)
+
+ACCEPT: Final = frozenset({CONTENT_TYPE})
+
+
+class ShardChannel:
+    """The channel of the messages of all shards: settles each through the fenced script.
+
+    A shard has one message in work, but a task that overstayed may settle after its successor: so
+    messages are told apart by their delivery tags, which are this process's own.
+    """
+
+    no_ack_consumers = None  # kombu's messages ask for it: every message is acknowledged
+
+    def __init__(self, shards: Shards, client: Redis, on_state_unreachable: Callable[[], None]) -> None:
+        self._shards = shards
+        self._client = client
+        self._on_state_unreachable = on_state_unreachable
+        self._deliveries: dict[str, Delivery] = {}
+        self._waiting: dict[str, Delivery] = {}  # by task id
+
+    def open(self, delivery: Delivery) -> Message:
+        """The message of a delivery, decoded behind the guard, with what its task must know of the shard."""
+        envelope = open_envelope(delivery.taken.message, shard_queue(delivery.shard))
+        envelope["headers"][EPOCH_HEADER] = delivery.epoch
+        envelope["headers"].pop(REFUSE_HEADER, None)
+        if delivery.refuse is not None:
+            envelope["headers"][REFUSE_HEADER] = delivery.refuse
+        if delivery.taken.deaths:
+            envelope["properties"]["delivery_info"]["redelivered"] = True
+        message = Message(envelope, channel=self, accept=ACCEPT)
+        self._deliveries[message.delivery_tag] = delivery
+        if delivery.started_s is None:
+            self._waiting[message.headers["id"]] = delivery
+        return message
+
+    def on_task_prerun(self, task_id: str, **_about: Any) -> None:  # Celery's signal
+        """A thread picks a task up: if it had to wait for one, it counts as started from now on."""
+        delivery = self._waiting.pop(task_id, None)
+        if delivery is not None:
+            self._shards.mark_started(delivery)
+
+    def basic_ack(self, delivery_tag: str, multiple: bool = False) -> None:  # noqa: ARG002 -- kombu's signature
+        self._shards.settle(self._deliveries.pop(delivery_tag), "ack")
+
+    def basic_reject(self, delivery_tag: str, requeue: bool = False) -> None:
+        """A task gives its message back only while the state store is unreachable."""
+        if requeue:
+            self._on_state_unreachable()
+        self._shards.settle(self._deliveries.pop(delivery_tag), "back" if requeue else "ack")
+
+    def decode_body(self, body: str, encoding: str | None = None) -> str | bytes:
+        return Base64().decode(body) if encoding == "base64" else body
+
+    @contextmanager
+    def conn_or_acquire(self) -> Iterator[Redis]:
+        """A client of the broker, as kombu's channels lend it."""
+        yield self._client
+
+
+class ConsumerOutlet:
+    """Starts the tasks of shards in the worker's pool, for as long as its consumer is connected."""
+
+    def __init__(
+        self, consumer: Any, channel: ShardChannel, peeks: Peeks, scripts: ShardScripts
+    ) -> None:  # Celery's
+        self._consumer = consumer
+        self._channel = channel
+        self._peeks = peeks
+        self._scripts = scripts
+        self._handle = immediate_handler(consumer)
+
+    def has_free_thread(self) -> bool:
+        return len(state.reserved_requests) < self._consumer.pool.num_processes
+
+    def deliver(self, delivery: Delivery) -> None:
+        self._handle(self._channel.open(delivery))
+
+    def bury(self, delivery: Delivery) -> None:
+        message, taken = self._channel.open(delivery), delivery.taken
+        logger.error("Shard %d: a message that %d workers died of is given up", delivery.shard, taken.deaths)
+        reason = f"{taken.deaths} workers died while they ran this message"
+        tell_caller(self._consumer.app, message, DeadLettered(CODE, reason, {"deaths": taken.deaths}))
+        entry = letter_entry(message, taken.message, taken.deaths)
+        self._scripts.bury(delivery.shard, delivery.epoch, taken.seq, entry)
+        message.ack()
+
+    def watch(self, shard: int) -> None:
+        self._consumer.call_soon(self._peeks.watch, shard)
+
+    def unwatch(self, shard: int) -> None:
+        self._consumer.call_soon(self._peeks.unwatch, shard)
+
+    def close(self) -> None:
+        """Hear of no more messages. In the loop's thread."""
+        self._peeks.close()
+
+
+def immediate_handler(consumer: Any) -> Callable[[Message], None]:  # Celery's edge
+    """Celery's own handler of task messages, whose acknowledgements do not wait for the event loop.
+
+    The loop stands still while it reconnects and while a warm stop waits for the pool; the shards go on.
+    """
+    twin = copy.copy(consumer)
+    twin.call_soon_ack = lambda settle, *args: settle(*args)
+    twin._maximum_prefetch_restored = True  # shards take no part in the prefetch count
+    handler: Callable[[Message], None] = twin.create_task_handler()
+    return handler
