@@ -21,16 +21,21 @@ from ditto_tasks.json_values import (
     pointer,
 )
 
+_CONSTANTS: Final = {None: "null", True: "true", False: "false"}
 SCOPE_KEYS: Final = ("sessionId", "turnId", "invocationId")  # in the order in which they are hashed
 
 
 def canonical_json(value: object) -> str:
     """Keys sorted by UTF-16 code units, numbers as ECMAScript writes them, no spaces."""
     try:
-        frozen = freeze(value.wire_form() if isinstance(value, WireForm) else value)
+        frozen = freeze(_wire(value))
     except InvalidJson as problem:
         raise ContextError.invalid_input(problem.path, problem.reason) from None
     return canonical_text(frozen)
+
+
+def _wire(value: object) -> object:
+    return value.wire_form() if isinstance(value, WireForm) and not isinstance(value, type) else value
 
 
 def canonical_text(value: JsonValue) -> str:
@@ -55,8 +60,7 @@ def _size_difference(value: JsonValue) -> int:
     if isinstance(value, (FrozenDict, FrozenList)):
         if value.exact_numbers:
             return 0
-        children = value.values() if isinstance(value, FrozenDict) else value
-        return sum(_size_difference(child) for child in children if not isinstance(child, str))
+        return sum(map(_size_difference, value.values() if isinstance(value, FrozenDict) else value))
     if isinstance(value, bool) or not isinstance(value, (int, float)) or is_exact(value):
         return 0
     return len(number_text(value)) - len(fast_encode(value) or b"")
@@ -78,7 +82,7 @@ def _hashed(prefix: str, text: str) -> str:
 
 def scope_key(scope: object) -> str:
     """`scope:<hex>` of a Scope or of its wire form; each set of ids given has a key of its own."""
-    ids = check_scope(scope.wire_form() if isinstance(scope, WireForm) else scope)
+    ids = check_scope(_wire(scope))
     return stable_id("scope", [ids.get(key) for key in SCOPE_KEYS])
 
 
@@ -128,23 +132,24 @@ def escape_lone_surrogates(text: str) -> str:
 
 
 def _render(value: JsonValue) -> str:
+    """Containers call this directly, so that 200 levels are 200 frames."""
     if isinstance(value, str):
         return encode_basestring(value)
     if isinstance(value, dict):
-        return _render_object(value)
+        members = []
+        for key in _in_order(value):
+            members.append(f"{encode_basestring(key)}:{_render(value[key])}")  # noqa: PERF401 - adds a frame
+        return f"{{{','.join(members)}}}"
     if isinstance(value, list):
         return f"[{','.join(map(_render, value))}]"
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return "true" if value else "false"
+    if value is None or isinstance(value, bool):
+        return _CONSTANTS[value]
     return number_text(value)
 
 
-def _render_object(value: JsonObject) -> str:
-    order = None if "".join(value).isascii() else _code_units
-    members = [f"{encode_basestring(key)}:{_render(value[key])}" for key in sorted(value, key=order)]
-    return f"{{{','.join(members)}}}"
+def _in_order(value: JsonObject) -> list[str]:
+    """Keys by UTF-16 code units; by code points is the same for ASCII."""
+    return sorted(value, key=None if "".join(value).isascii() else _code_units)
 
 
 def _code_units(key: str) -> bytes:

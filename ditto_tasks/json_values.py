@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
-from typing import Final, NoReturn, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Final, NoReturn, Protocol, TypeAlias, runtime_checkable
 
 import orjson
 
@@ -114,17 +114,18 @@ def freeze(value: object, *, path: str = "", max_depth: int = MAX_DEPTH) -> Json
     A cycle is refused as nested too deeply. Tuples are refused: they would not come back equal.
     """
     try:
-        return _freeze(value, max_depth)
+        return _freezer(value)(value, max_depth)
     except InvalidJson as problem:
         raise InvalidJson(path + problem.path, problem.reason) from None
 
 
-def _freeze(value: object, levels: int) -> JsonValue:
-    kind = type(value)
-    if kind is str or kind is bool or value is None:
-        return value  # type: ignore[return-value]  # narrowed by the exact type
-    freezer = _FREEZERS.get(kind)
-    return _freeze_subclass(value, levels) if freezer is None else freezer(value, levels)
+def _freezer(value: object) -> Callable[[Any, int], JsonValue]:
+    """Which of the functions below freezes this; they call each other directly, one frame a level."""
+    return _FREEZERS.get(type(value), _freeze_subclass)
+
+
+def _freeze_scalar(value: JsonScalar, _levels: int) -> JsonScalar:
+    return value
 
 
 def _freeze_int(value: int, _levels: int) -> int:
@@ -154,7 +155,7 @@ def _freeze_dict(value: dict[object, object], levels: int) -> FrozenDict:
             frozen[key] = child
             continue
         try:
-            frozen[key] = item = _freeze(child, levels - 1)
+            frozen[key] = item = _freezer(child)(child, levels - 1)
         except InvalidJson as problem:
             raise problem.within(key) from None
         nested.append(item)
@@ -169,7 +170,7 @@ def _freeze_list(value: list[object], levels: int) -> FrozenList:
     frozen: list[JsonValue] = []
     for index, child in enumerate(value):
         try:
-            frozen.append(_freeze(child, levels - 1))
+            frozen.append(_freezer(child)(child, levels - 1))
         except InvalidJson as problem:
             raise problem.within(index) from None
     result = FrozenList(frozen)
@@ -230,7 +231,10 @@ def _plain_key(key: object) -> str:
     raise InvalidJson("", f"a key is {type(key).__name__}, not a string")
 
 
-_FREEZERS: Final[dict[type, Callable[..., JsonValue]]] = {
+_FREEZERS: Final[dict[type, Callable[[Any, int], JsonValue]]] = {
+    str: _freeze_scalar,
+    bool: _freeze_scalar,
+    type(None): _freeze_scalar,
     int: _freeze_int,
     float: _freeze_float,
     FrozenDict: _freeze_frozen_dict,

@@ -26,7 +26,17 @@ from pydantic.fields import FieldInfo
 from ditto_tasks.cancellation import CancelToken
 from ditto_tasks.canonical import check_scope
 from ditto_tasks.errors import DittoError, NodeInputError
-from ditto_tasks.json_values import FrozenDict, FrozenList, JsonObject, JsonValue, freeze, pointer
+from ditto_tasks.json_values import (
+    MESSAGE_DEPTH,
+    TOO_DEEP,
+    FrozenDict,
+    FrozenList,
+    InvalidJson,
+    JsonObject,
+    JsonValue,
+    freeze,
+    pointer,
+)
 
 __all__ = [
     "CancelToken",
@@ -156,17 +166,28 @@ def _nested_args(annotation: object) -> tuple[object, ...]:
 
 def to_wire(value: object) -> JsonValue:
     """The JSON form of a model, of models in lists, tuples and dicts, or of what is JSON already."""
+    return _to_wire(value, MESSAGE_DEPTH)
+
+
+def _to_wire(value: object, levels: int) -> JsonValue:
+    """Loops instead of comprehensions: one frame a level."""
     match value:
-        case None | bool() | str() | int() | float():
+        case None | bool() | str() | int() | float() | FrozenDict() | FrozenList():
             return value
         case WireModel():
             return value.wire_form()
-        case FrozenDict() | FrozenList():
-            return value
+        case dict() | list() | tuple() if not levels:
+            raise InvalidJson("", TOO_DEEP)
         case dict():
-            return {key: to_wire(child) for key, child in value.items()}
+            wire: JsonObject = {}
+            for key, child in value.items():
+                wire[key] = _to_wire(child, levels - 1)
+            return wire
         case list() | tuple():
-            return [to_wire(child) for child in value]
+            array: list[JsonValue] = []
+            for child in value:
+                array.append(_to_wire(child, levels - 1))  # noqa: PERF401 - a comprehension adds a frame
+            return array
     raise TypeError(f"{type(value).__name__} has no wire form")
 
 

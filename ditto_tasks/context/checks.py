@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from ditto_tasks.errors import ContextError
-from ditto_tasks.json_values import FrozenDict, InvalidJson, JsonObject, JsonValue, WireForm, freeze, pointer
+from ditto_tasks.json_values import FrozenDict, InvalidJson, JsonObject, JsonValue, freeze, pointer
+from ditto_tasks.models import WireModel
 
 Fields = dict[str, object]
 SAFE_INTEGER: Final = 2**53 - 1
@@ -20,7 +21,7 @@ def an_object(value: object, path: str) -> Fields:
     """A plain object, or the wire form of a model."""
     if isinstance(value, dict):
         return value
-    if isinstance(value, WireForm):
+    if isinstance(value, WireModel):
         return {**value.wire_form()}
     raise refuse(path, "must be an object")
 

@@ -6,6 +6,8 @@ import re
 from functools import cached_property
 from typing import Final, Literal, Self, TypeAlias, get_args
 
+from pydantic import ConfigDict
+
 from ditto_tasks.canonical import canonical_size
 from ditto_tasks.context.checks import (
     Fields,
@@ -112,6 +114,8 @@ class ContextMessage(ContextValue):
 class Context(ContextValue):
     """The working set of a scope: items in order, each id once."""
 
+    model_config = ConfigDict(extra="ignore")
+
     items: tuple[ContextItem, ...]
 
     @classmethod
@@ -130,6 +134,8 @@ class Context(ContextValue):
 
 class IngressEntry(ContextValue):
     """What another node hands to UPDATE; `source_node` is that node's type."""
+
+    model_config = ConfigDict(extra="ignore")
 
     id: str
     source_node: str
@@ -156,6 +162,8 @@ class IngressEntry(ContextValue):
 
 class ContextSelection(ContextValue):
     """What SELECT chose, best first."""
+
+    model_config = ConfigDict(extra="ignore")
 
     purpose: Purpose
     context: Context

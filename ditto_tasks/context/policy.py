@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final, Literal, Self, TypeAlias, get_args
 
+from pydantic import ConfigDict
+
 from ditto_tasks.context.checks import Fields, an_object, count, refuse
 from ditto_tasks.context.values import ContextValue
 
@@ -19,6 +21,8 @@ class ContextPolicy(ContextValue):
 
     Sizes are whole numbers from 1 to 1,000,000; without `max_tokens` there is no token ceiling.
     """
+
+    model_config = ConfigDict(extra="ignore")
 
     max_inline_bytes: int = MAX_INLINE_BYTES
     max_items: int = MAX_ITEMS

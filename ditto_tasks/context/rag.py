@@ -52,11 +52,11 @@ class StagedRag:
     retrieve: Retrieve
     rank: Retrieve | None
 
-    def select(self, request: SelectInput, execution: ContextExecution) -> Sequence[object]:
+    def select(self, request: SelectInput, execution: ContextExecution) -> object:
         """All stages at once, for sync stages."""
         return drive(self.steps(request, execution))
 
-    def steps(self, request: SelectInput, execution: ContextExecution) -> Steps[list[object]]:
+    def steps(self, request: SelectInput, execution: ContextExecution) -> Steps[object]:
         base = _base(request)
         asked = base
         if self.embed is not None:
@@ -91,11 +91,26 @@ def _base(request: SelectInput) -> RagRequest:
     )
 
 
-def _first_of_each(candidates: object) -> list[object]:
+def _first_of_each(candidates: object) -> object:
+    """Their items, each id once. What is no list or no item is for SELECT to refuse."""
     if not isinstance(candidates, (list, tuple)):
-        raise TypeError("a RAG stage must answer a list of candidates")
+        return candidates
     first: dict[object, object] = {}
     for candidate in candidates:
-        item = candidate.item if isinstance(candidate, RagCandidate) else candidate["item"]
-        first.setdefault(item.id if isinstance(item, ContextItem) else item["id"], item)
+        item = _item_of(candidate)
+        first.setdefault(_id_of(item), item)
     return list(first.values())
+
+
+def _item_of(candidate: object) -> object:
+    item = candidate.item if isinstance(candidate, RagCandidate) else None
+    if isinstance(candidate, Mapping):
+        item = candidate.get("item")
+    if item is None:
+        raise TypeError("a RAG candidate has no item")
+    return item
+
+
+def _id_of(item: object) -> object:
+    found = item.id if isinstance(item, ContextItem) else item.get("id") if isinstance(item, dict) else None
+    return found if isinstance(found, str) else object()  # without an id it is like no other

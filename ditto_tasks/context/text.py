@@ -69,6 +69,10 @@ def _js_string(value: JsonValue) -> str:
         case int() | float():
             return number_text(value)
         case list():
-            return ",".join("" if child is None else _js_string(child) for child in value)
+            return ",".join(map(_js_element, value))
         case dict():
             return "[object Object]"
+
+
+def _js_element(value: JsonValue) -> str:
+    return "" if value is None else _js_string(value)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from functools import cache
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from pydantic import BaseModel, ConfigDict
 
@@ -26,6 +27,11 @@ class ContextValue(WireModel):
         def __init__(self, /, **fields):
             parsed = type(self).parse(_by_key(type(self), fields))
             fill(self, parsed.__dict__, parsed.__pydantic_fields_set__, parsed.__pydantic_extra__)
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """A copy with some fields changed, checked as every instance is; nothing frozen is copied."""
+        del deep
+        return self.parse({**self.wire_form(), **_by_key(type(self), dict(update or {}))})
 
     @classmethod
     @abstractmethod
