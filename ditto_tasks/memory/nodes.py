@@ -6,6 +6,8 @@ import hashlib
 import logging
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from threading import BoundedSemaphore
 from types import MappingProxyType
 from typing import Final, TypeVar
 
@@ -51,12 +53,16 @@ class MemoryNodes:
         search: MemorySearchProvider | None = None,
         query_limit: int = DEFAULT_QUERY_LIMIT,
         search_limit: int = DEFAULT_SEARCH_LIMIT,
+        concurrency: int | None = None,
     ) -> None:
         self.store = store
         own_search = store if isinstance(store, MemorySearchProvider) else None
         self._search_provider = own_search if search is None else search
         self._query_limit = _checked_limit("query_limit", query_limit)
         self._search_limit = _checked_limit("search_limit", search_limit)
+        self._slots: AbstractContextManager[object] = (
+            nullcontext() if concurrency is None else BoundedSemaphore(concurrency)
+        )
         self._handlers: Mapping[str, Callable[[NodeInput, str | None], object]] = MappingProxyType(
             {
                 "MEMORY.GET": self._get,
@@ -106,8 +112,9 @@ class MemoryNodes:
         """Run a node by its type; ``operation_id`` makes a WRITE safe to repeat."""
         run_id = execution_id or uuid.uuid4().hex
         try:
-            checkpoint(token)
-            output = to_wire(self._handler(node)(given, operation_id))
+            with self._slots:
+                checkpoint(token)
+                output = to_wire(self._handler(node)(given, operation_id))
         except Exception as error:  # noqa: BLE001 - the node's boundary: a failure is a value
             return _failure(run_id, node, error)
         return _success(run_id, node, output)

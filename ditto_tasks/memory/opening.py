@@ -30,7 +30,13 @@ def open_memory(settings: Settings, services: Mapping[str, object]) -> MemoryNod
     if search is not None and not isinstance(search, MemorySearchProvider):
         raise TypeError("the service 'search' is not a MemorySearchProvider")
     limits = settings.memory
-    return MemoryNodes(store, search=search, query_limit=limits.query_limit, search_limit=limits.search_limit)
+    return MemoryNodes(
+        store,
+        search=search,
+        query_limit=limits.query_limit,
+        search_limit=limits.search_limit,
+        concurrency=limits.concurrency,
+    )
 
 
 def open_store(settings: Settings) -> SqlMemoryStore:

@@ -12,7 +12,6 @@ from sqlalchemy import (
     Engine,
     Insert,
     MetaData,
-    Row,
     Select,
     String,
     Table,
@@ -36,7 +35,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import insert as postgresql_insert
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 from sqlalchemy.engine import make_url
-from sqlalchemy.exc import ArgumentError
+from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 from sqlalchemy.sql.expression import FromClause
 from sqlalchemy.types import UserDefinedType
 
@@ -52,7 +51,7 @@ __all__ = [
     "FromClause",
     "Insert",
     "MetaData",
-    "Row",
+    "SQLAlchemyError",
     "Select",
     "String",
     "Table",

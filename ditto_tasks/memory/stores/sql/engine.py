@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final, Protocol
 
 from ditto_tasks.errors import MemoryError
@@ -10,6 +12,7 @@ from ditto_tasks.memory.stores.sql.core import (
     ArgumentError,
     Connection,
     Engine,
+    SQLAlchemyError,
     create_engine,
     event,
     make_url,
@@ -36,6 +39,16 @@ def open_engine(url: str) -> Engine:
         return _open_sqlite(parsed)
     connect_args: dict[str, object] = {"connect_timeout": CONNECT_TIMEOUT_S}
     return create_engine(parsed, connect_args=connect_args, pool_timeout=POOL_TIMEOUT_S, hide_parameters=True)
+
+
+@contextmanager
+def translated_errors() -> Iterator[None]:
+    """Errors of database and driver as MEMORY_BACKEND_ERROR: their text can hold addresses and content."""
+    try:
+        yield
+    except SQLAlchemyError as exc:
+        kind = type(getattr(exc, "orig", None) or exc).__name__
+        raise MemoryError("MEMORY_BACKEND_ERROR", f"the memory database failed ({kind})") from exc
 
 
 def reading(engine: Engine) -> Engine:

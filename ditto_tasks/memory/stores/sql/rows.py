@@ -17,7 +17,7 @@ Row = dict[str, str | int | None]
 class Record(Protocol):
     """A selected row: id, memory_key, content and metadata, in this order, first."""
 
-    def __getitem__(self, index: int, /) -> Any: ...
+    def __getitem__(self, index: int | slice, /) -> Any: ...
 
 
 def new_row(item: MemoryItem, *, namespace: str, now_ms: int) -> Row:

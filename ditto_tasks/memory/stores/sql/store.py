@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from threading import Event
 from typing import Final, Self
 
 from ditto_tasks.errors import MemoryError
@@ -22,10 +24,10 @@ from ditto_tasks.memory.models import (
 )
 from ditto_tasks.memory.segmentation import fold, spelled_query
 from ditto_tasks.memory.stores.sql import schema, statements, writing
-from ditto_tasks.memory.stores.sql.core import ColumnElement, false
+from ditto_tasks.memory.stores.sql.core import ColumnElement, Connection, Select, false
 from ditto_tasks.memory.stores.sql.dialects import DIALECTS
-from ditto_tasks.memory.stores.sql.engine import open_engine, reading
-from ditto_tasks.memory.stores.sql.rows import is_storable, read_item
+from ditto_tasks.memory.stores.sql.engine import open_engine, reading, translated_errors
+from ditto_tasks.memory.stores.sql.rows import Record, is_storable, read_item
 from ditto_tasks.memory.stores.sql.tables import DEFAULT_TABLE, Tables
 
 MAX_NAMESPACE_CHARS: Final = 128  # with the key it must fit one index entry of every database
@@ -35,7 +37,8 @@ CHUNK: Final = 500  # values of one IN list: far below the parameter limit of ev
 class SqlMemoryStore:
     """A `MemoryStore` and `MemorySearchProvider` over one database; ``within`` gives views of one namespace.
 
-    A SQLite file gets its schema when it is opened. A server's is made by ``ditto memory init``.
+    Nothing is connected before the first call. A SQLite file then gets its schema; a server's is made by
+    ``ditto memory init``.
     """
 
     def __init__(
@@ -47,8 +50,7 @@ class SqlMemoryStore:
         self._dialect = DIALECTS[self._engine.dialect.name]
         self._clock_ms = clock_ms or _system_clock_ms
         self._namespace = ""
-        if self._engine.dialect.name == "sqlite":
-            self.migrate()
+        self._schema_checked = Event()
 
     def within(self, namespace: str) -> Self:
         """The same database, confined to ``namespace``."""
@@ -60,11 +62,13 @@ class SqlMemoryStore:
 
     def migrate(self) -> tuple[int, int]:
         """Create or update the schema; (version before, version now)."""
-        return schema.migrate(self._engine, self._tables)
+        with translated_errors():
+            return schema.migrate(self._engine, self._tables)
 
     def ping(self) -> None:
         """Raise unless the database answers and its schema is current."""
-        schema.require_current(self._engine, self._tables)
+        with translated_errors():
+            schema.require_current(self._engine, self._tables)
 
     def close(self) -> None:
         """Close all connections; views share them."""
@@ -90,8 +94,7 @@ class SqlMemoryStore:
             .order_by(*(column.desc() if descending else column for column, descending in order))
             .limit(query.limit + 1)
         )
-        with self._reads.connect() as connection:
-            rows = connection.execute(statement).all()
+        rows = self._read(statement)
         page = rows[: query.limit]
         cursor = write_cursor(page[-1][4:], digest) if len(rows) > len(page) else None
         return QueryPage.assemble({"items": tuple(map(read_item, page)), "next_cursor": cursor})
@@ -110,19 +113,40 @@ class SqlMemoryStore:
     def write(
         self, drafts: Sequence[MemoryDraft], *, operation: WriteOperation | None = None
     ) -> list[MemoryItem]:
-        batch = writing.Batch(self._tables, self._dialect, self._namespace, self._clock_ms())
-        with self._engine.begin() as connection:
-            return batch.write(connection, drafts, operation)
+        with self._transaction() as connection:
+            return self._batch().write(connection, drafts, operation)
 
     def update(self, patches: Sequence[MemoryPatch]) -> list[MemoryItem]:
-        batch = writing.Batch(self._tables, self._dialect, self._namespace, self._clock_ms())
-        with self._engine.begin() as connection:
-            return batch.update(connection, patches)
+        with self._transaction() as connection:
+            return self._batch().update(connection, patches)
 
     def delete(self, ids: Sequence[str]) -> list[str]:
-        batch = writing.Batch(self._tables, self._dialect, self._namespace, self._clock_ms())
-        with self._engine.begin() as connection:
-            return batch.delete(connection, ids)
+        with self._transaction() as connection:
+            return self._batch().delete(connection, ids)
+
+    def _batch(self) -> writing.Batch:
+        return writing.Batch(self._tables, self._dialect, self._namespace, self._clock_ms())
+
+    def _read(self, statement: Select[*tuple[object, ...]]) -> Sequence[Record]:
+        self._check_schema()
+        with translated_errors(), self._reads.connect() as connection:
+            return connection.execute(statement).all()
+
+    @contextmanager
+    def _transaction(self) -> Iterator[Connection]:
+        self._check_schema()
+        with translated_errors(), self._engine.begin() as connection:
+            yield connection
+
+    def _check_schema(self) -> None:
+        """Once a process; two threads that do it at the same time do no harm."""
+        if self._schema_checked.is_set():
+            return
+        if self._engine.dialect.name == "sqlite":
+            self.migrate()
+        else:
+            self.ping()
+        self._schema_checked.set()
 
     def _select_in(self, column: ColumnElement[str], values: Sequence[str]) -> Iterator[MemoryItem]:
         storable = [value for value in values if is_storable(value)]
@@ -131,8 +155,7 @@ class SqlMemoryStore:
             statement = statements.records(self._tables).where(
                 self._tables.memories.c.namespace == self._namespace, column.in_(chunk)
             )
-            with self._reads.connect() as connection:
-                yield from map(read_item, connection.execute(statement).all())
+            yield from map(read_item, self._read(statement))
 
     def _condition(self, wire: JsonObject | None) -> tuple[str, ColumnElement[bool]]:
         """The one namespace that a call runs in, and the condition that records of it must pass."""
@@ -157,8 +180,7 @@ class SqlMemoryStore:
             .order_by(*match.order)
             .limit(search.limit)
         )
-        with self._reads.connect() as connection:
-            rows = connection.execute(statement).all()
+        rows = self._read(statement)
         return [
             MemorySearchResult.assemble({"memory": read_item(row), "score": float(row[4])}) for row in rows
         ]
@@ -175,8 +197,7 @@ class SqlMemoryStore:
             .order_by(memories.id)
             .limit(search.limit)
         )
-        with self._reads.connect() as connection:
-            rows = connection.execute(statement).all()
+        rows = self._read(statement)
         return [MemorySearchResult.assemble({"memory": read_item(row)}) for row in rows]
 
 
