@@ -22,6 +22,7 @@ from pydantic import (
 )
 from pydantic.alias_generators import to_camel
 from pydantic.fields import FieldInfo
+from pydantic_core import PydanticCustomError
 
 from ditto_tasks.cancellation import CancelToken
 from ditto_tasks.canonical import check_scope
@@ -61,20 +62,28 @@ class _NullIsValue:
 
 def _check_text(value: object) -> str:
     if not isinstance(value, str):
-        raise ValueError("must be a string")
+        raise PydanticCustomError("text", "must be a string")
     return value
 
 
 def _check_nonempty(value: object) -> str:
     if not _check_text(value):
-        raise ValueError("must not be empty")
+        raise PydanticCustomError("text", "must not be empty")
     return str(value)
 
 
 def _check_object(value: object) -> JsonValue:
     if not isinstance(value, dict):
-        raise ValueError("must be an object")
-    return freeze(value)
+        raise PydanticCustomError("object", "must be an object")
+    return _check_json(value)
+
+
+def _check_json(value: object) -> JsonValue:
+    try:
+        return freeze(value)
+    except InvalidJson as problem:
+        about = {"path": problem.path, "reason": problem.reason}
+        raise PydanticCustomError("json", "{reason}", about) from None
 
 
 if TYPE_CHECKING:
@@ -87,7 +96,7 @@ else:
     NonEmptyText = Annotated[
         str, PlainValidator(_check_nonempty), WithJsonSchema({"type": "string", "minLength": 1})
     ]
-    Json = Annotated[object, PlainValidator(freeze), WithJsonSchema({}), _NullIsValue()]
+    Json = Annotated[object, PlainValidator(_check_json), WithJsonSchema({}), _NullIsValue()]
     JsonMap = Annotated[dict, PlainValidator(_check_object), WithJsonSchema({"type": "object"})]
 
 Count = Annotated[int, Field(ge=1, le=10_000, strict=True)]
@@ -203,8 +212,9 @@ def from_wire(model: type[ModelT], data: object, *, error: type[DittoError] = No
     try:
         return model.model_validate(data)
     except ValidationError as problem:
-        first = problem.errors(include_url=False, include_context=False, include_input=False)[0]
-        raise error.invalid_input(pointer(*first["loc"]), first["msg"]) from None
+        first = problem.errors(include_url=False, include_input=False)[0]
+        within = str(first.get("ctx", {}).get("path", ""))
+        raise error.invalid_input(pointer(*first["loc"]) + within, first["msg"]) from None
 
 
 class Scope(WireModel):
@@ -217,7 +227,7 @@ class Scope(WireModel):
     @model_validator(mode="after")
     def _has_an_id(self) -> Self:
         if not self.wire_form():
-            raise ValueError("at least one id is needed")
+            raise PydanticCustomError("scope", "needs at least one id")
         return self
 
     @classmethod
