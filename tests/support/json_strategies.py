@@ -23,17 +23,6 @@ FLAGS = (
     *("protected", "safety", "currentGoal", "pending", "private", "memoryEligible"),
     *("memoryCandidate", "reusable", "stable", "retrievable"),
 )
-    "protected",
-    "safety",
-    "currentGoal",
-    "pending",
-    "private",
-    "memoryEligible",
-    "memoryCandidate",
-    "reusable",
-    "stable",
-    "retrievable",
-]
 
 
 def metadata() -> st.SearchStrategy[dict[str, Any]]:
