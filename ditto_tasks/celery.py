@@ -19,8 +19,11 @@ from ditto_tasks.dependencies import Dependencies
 from ditto_tasks.extensions import ExtensionFactory, load_factory
 from ditto_tasks.node_task import NodeTask, task_class
 from ditto_tasks.nodes import BATCH_QUEUE, CUSTOM_QUEUE, NODES, NodeTable, NodeType, table
+from ditto_tasks.pipelines.answer import answer_canvas
+from ditto_tasks.pipelines.base import PipelineRecord
 from ditto_tasks.pipelines.records import PipelineRecords
 from ditto_tasks.pipelines.runs import StepRuns, register_errback
+from ditto_tasks.pipelines.sweep import sweep
 from ditto_tasks.publishing import built_in_options, check_order, check_publish, check_size
 from ditto_tasks.result_backend import BACKENDS
 from ditto_tasks.routing import Router, worker_queues
@@ -28,6 +31,7 @@ from ditto_tasks.serialization import CONTENT_TYPE, NAME, register_content_type
 from ditto_tasks.settings import Settings, check_visibility_timeout, load_settings
 from ditto_tasks.task import Handler
 from ditto_tasks.worker.guard import GuardedConnection
+from ditto_tasks.worker.signals import on_shard_tick
 
 __all__ = ["BATCH_QUEUE", "DittoCelery", "create_app"]
 
@@ -80,6 +84,7 @@ class DittoCelery(Celery):
         )
         self.runs = StepRuns(self.records, lambda: self.backend)
         register_errback(self, self.runs)
+        on_shard_tick.connect(self._look_after_pipelines, sender=self)
 
     def send_task(  # type: ignore[override]  # Celery's own callers name every option
         self, name: str, args: Any = None, kwargs: Any = None, **options: Any
@@ -94,6 +99,13 @@ class DittoCelery(Celery):
         self._admit(task_id, publish.queue, publish.tenant)
         checked = {**publish.options(name, options), "task_id": task_id}
         return super().send_task(name, publish.args, publish.kwargs, **checked)
+
+    def _look_after_pipelines(self, shards: frozenset[int], **_signal: object) -> None:
+        for shard in sorted(shards):
+            sweep(shard, records=self.records, runs=self.runs, resend=self._resend)
+
+    def _resend(self, record: PipelineRecord) -> None:
+        answer_canvas(self, record.request, record.pipeline, record.results).apply_async()
 
     def handler(self, row: NodeType) -> Handler:
         """The function that runs a node; its module is imported when a worker first needs it."""

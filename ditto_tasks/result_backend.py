@@ -1,26 +1,52 @@
-"""Celery's Redis result backends without a subscription at publish: clients subscribe when they wait."""
+"""Celery's Redis result backends without subscriptions at publish: whoever waits subscribes.
+
+Celery subscribes to each result when its task is sent, and once more for every member of a chord.
+Publishers would hold connections that nobody reads; in workers, one subscription a step.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
-from celery.backends.redis import RedisBackend, SentinelBackend
+from celery.backends import redis
 
 
-class QuietRedisBackend(RedisBackend):
-    """Publishing costs no SUBSCRIBE, and a publisher holds no connection that nobody reads."""
+class WaitingConsumer(redis.ResultConsumer):  # type: ignore[name-defined,misc]  # unknown to celery-types
+    """Subscribes to a result when it is waited for, and not before."""
+
+    def consume_from(self, task_id: str) -> None:
+        """Do nothing where Celery would subscribe although nobody waits."""
+
+    def on_wait_for_pending(self, result: Any, **kwargs: Any) -> None:  # a result, or a set of them
+        """Subscribe, and then look at what is stored already, as Celery does."""
+        for waited in _members(result):
+            super().consume_from(waited.id)
+        super().on_wait_for_pending(result, **kwargs)
+
+
+class QuietRedisBackend(redis.RedisBackend):
+    """Publishing costs no SUBSCRIBE."""
+
+    ResultConsumer = WaitingConsumer
 
     def on_task_call(self, producer: object, task_id: str) -> None:
         """Do nothing where Celery would subscribe to the result."""
 
 
-class QuietSentinelBackend(SentinelBackend):
+class QuietSentinelBackend(redis.SentinelBackend):
     """The same behind Sentinel."""
 
+    ResultConsumer = WaitingConsumer
+
     def on_task_call(self, producer: object, task_id: str) -> None:
         """Do nothing where Celery would subscribe to the result."""
+
+
+def _members(result: Any) -> Iterable[Any]:  # Celery's results
+    members = getattr(result, "results", None)
+    return (result,) if members is None else (one for member in members for one in _members(member))
 
 
 # for `loader.override_backends`: the scheme of the result URL -> class

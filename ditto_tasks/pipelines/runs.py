@@ -123,6 +123,6 @@ def _too_large(result: JsonObject, size: int) -> JsonObject:
 def register_errback(app: Celery, runs: StepRuns) -> None:
     """Register the errback of pipelines; Celery calls it in the worker in which a step failed."""
 
-    @app.task(name=FAILED_TASK, base=Task, lazy=False)
+    @app.task(name=FAILED_TASK, base=Task, lazy=False, shared=False)
     def failed(request: object, exc: BaseException, traceback: object, pipeline: str) -> None:  # noqa: ARG001 -- Celery's arguments
         runs.fail(pipeline, exc)
