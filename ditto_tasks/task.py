@@ -29,8 +29,8 @@ _OF_NODE: Final[Mapping[str, frozenset[str]]] = {
     "CONTEXT.COMPRESS": frozenset({"reply"}),
 }
 _OF_DOMAIN: Final[Mapping[str, frozenset[str]]] = {
-    "INFER": frozenset({"onUnknown"}),
-    "INTERACTION": frozenset({"onUnknown"}),
+    "INFER": frozenset({"onUnknown", "retries", "timeoutMs"}),
+    "INTERACTION": frozenset({"onUnknown", "timeoutMs"}),
 }
 
 
@@ -43,6 +43,8 @@ class TaskOptions(WireModel):
     if_absent: bool = Field(default=False, strict=True)
     on_missing: Literal["fail", "create"] = "fail"
     on_unknown: Literal["fail", "repeat"] = "fail"
+    retries: int = Field(default=0, ge=0, le=10, strict=True)  # of a model request that may pass
+    timeout_ms: int | None = Field(default=None, ge=1, le=86_400_000, strict=True)
     deadline_ms: int | None = Field(default=None, ge=0, strict=True)  # epoch, by the server's clock
     bind: NonEmptyText | None = None
 
@@ -99,6 +101,15 @@ class TaskCall:
 
 
 Handler = Callable[[TaskCall], JsonValue]
+
+
+def raised(error: BaseException) -> str:
+    """What a log may say of a raw error: its class and the place, since its text may hold anything."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    place = "" if trace is None else f" in {trace.tb_frame.f_code.co_qualname}:{trace.tb_lineno}"
+    return f"{type(error).__name__}{place}"
 
 
 class Reply:

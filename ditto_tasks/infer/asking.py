@@ -39,12 +39,18 @@ class InferDefaults:
     provider: str | None = None
     model: str | None = None
     timeout_ms: int = 30_000
+    provider_timeouts_ms: Mapping[str, int] = field(default_factory=dict)
     generation: GenerationConfig = field(default_factory=GenerationConfig)
     constraints: Constraints = field(default_factory=Constraints)
     deliberate_mode: DeliberationMode = "select"
     select_count: int = 1
     deliberate_max_tokens: int = 4096
     strategies: Mapping[str, JsonObject] = field(default_factory=dict)
+
+    @property
+    def longest_ms(self) -> int:
+        """How long a node may take that asks any of the providers."""
+        return max(self.timeout_ms, *self.provider_timeouts_ms.values(), 0)
 
 
 class Clock(Protocol):
@@ -102,8 +108,14 @@ class Asker:
         """Return one checked sample; raises InferError."""
         self.check()
         provider, request = self._request(messages, model, generation, actions or ())
-        effect = partial(self._answer, provider, request)
+        effect = partial(self._for_provider(request.provider)._answer, provider, request)
         return effect() if self.call.once is None else self.call.once(request, effect)
+
+    def _for_provider(self, name: str) -> "Asker":
+        """The same call within the provider's own timeout, unless the caller set one."""
+        if self.call.timeout_ms is not None:
+            return self
+        return self.within(self.defaults.provider_timeouts_ms.get(name, self.defaults.timeout_ms))
 
     def _request(
         self,

@@ -1,7 +1,7 @@
 """Ports of INFER: who answers, who listens, who remembers, and the limits of one call."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol
 
 from ditto_tasks.errors import InferError
@@ -46,6 +46,10 @@ class InferCall:
     token: CancelToken = field(default_factory=CancelToken)
     emit: Emit | None = None
     once: Once | None = None
+
+    def with_records(self, *, once: Once, emit: Emit | None) -> "InferCall":
+        """The same limits, with samples recorded and events emitted."""
+        return replace(self, once=once, emit=emit)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -104,7 +104,7 @@ class InferNodes:
             return failure(run_id, node, error, call.token)
 
     def _asker(self, call: InferCall) -> Asker:
-        timeout_ms = call.timeout_ms or self._defaults.timeout_ms
+        timeout_ms = call.timeout_ms or self._defaults.longest_ms
         return Asker(
             providers=self._providers,
             defaults=self._defaults,

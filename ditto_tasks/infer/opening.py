@@ -1,18 +1,25 @@
 """Opens the INFER nodes of a worker from its settings and the application's services."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from typing import cast
+from typing import Protocol, cast
 
 from ditto_tasks.errors import SettingsError
 from ditto_tasks.infer.asking import InferDefaults
-from ditto_tasks.infer.base import ModelProvider
+from ditto_tasks.infer.base import Emit, InferCache, ModelProvider, Strategy
 from ditto_tasks.infer.models import Constraints
 from ditto_tasks.infer.nodes import InferNodes
 from ditto_tasks.infer.providers.extractive import ExtractiveProvider
 from ditto_tasks.infer.sampling import BUILT_IN_PROVIDER
+from ditto_tasks.infer.stores.memory import InMemoryInferCache
+from ditto_tasks.infer.stores.redis import RedisClient, RedisInferCache, TaskEvents
 from ditto_tasks.infer.values import GenerationConfig
+from ditto_tasks.interaction.ledger import EffectLedger
+from ditto_tasks.interaction.stores.redis import RedisEffectStore
 from ditto_tasks.settings import Provider, Settings
+from ditto_tasks.state.redis import open_state_client
 
 # kind -> class, imported only when configured: each needs its own extra
 KINDS: Mapping[str, tuple[str, str]] = {
@@ -21,24 +28,76 @@ KINDS: Mapping[str, tuple[str, str]] = {
 }
 
 
-def open_infer(settings: Settings, services: Mapping[str, object]) -> InferNodes:
-    """Open the nodes; ``services["providers"]`` adds providers by name and wins over the settings."""
-    given = cast("Mapping[str, ModelProvider]", services.get("providers", {}))
+class _Client(RedisClient, Protocol):
+    def ping(self) -> object: ...
+    def close(self) -> None: ...
+
+
+class WorkerInferNodes(InferNodes):
+    """The nodes of a worker, with the records in the broker's database that its tasks keep."""
+
+    client: _Client | None = None
+    ledger: EffectLedger | None = None
+    deployment: str = ""
+
+    def events_of(self, task_id: str) -> Emit | None:
+        """Return where a task's events go, or None without a broker."""
+        if self.client is None:
+            return None
+        return TaskEvents(self.client, deployment=self.deployment, task_id=task_id)
+
+    def ping(self) -> None:
+        """Ask the broker's database; raises its client's errors."""
+        if self.client is not None:
+            self.client.ping()
+
+    def close(self) -> None:
+        """Close the providers and the client."""
+        super().close()
+        if self.client is not None:
+            self.client.close()
+
+
+def open_infer(settings: Settings, services: Mapping[str, object]) -> WorkerInferNodes:
+    """Open the nodes; of ``services``, providers and strategies add to ours by name, cache replaces it."""
     configured = {name: open_provider(name, each) for name, each in settings.shared.providers.items()}
-    providers = {BUILT_IN_PROVIDER: ExtractiveProvider(), **configured, **given}
-    return InferNodes(providers, defaults=defaults_of(settings))
+    given = cast("Mapping[str, ModelProvider]", services.get("providers", {}))
+    client = open_broker_client(settings)
+    deployment = settings.connections.deployment
+    nodes = WorkerInferNodes(
+        {BUILT_IN_PROVIDER: ExtractiveProvider(), **configured, **given},
+        strategies=cast("Mapping[str, Strategy]", services.get("strategies", {})),
+        cache=cast("InferCache | None", services.get("cache")) or open_cache(settings, client),
+        defaults=defaults_of(settings),
+    )
+    nodes.client, nodes.deployment = client, deployment
+    nodes.ledger = EffectLedger(RedisEffectStore(client, deployment=deployment)) if client else None
+    return nodes
+
+
+def open_broker_client(settings: Settings) -> _Client | None:
+    """Return a client of the broker's database, which connects when first used; None without a broker."""
+    url = settings.connections.broker_url
+    return None if url is None else cast("_Client", open_state_client(url.get_secret_value()))
+
+
+def open_cache(settings: Settings, client: RedisClient | None) -> InferCache:
+    """Return the cache that all workers share, or one of this process where there is no broker."""
+    if client is None:
+        return InMemoryInferCache(max_entries=settings.infer.cache.max_entries)
+    return RedisInferCache(client, deployment=settings.connections.deployment)
 
 
 def defaults_of(settings: Settings) -> InferDefaults:
     """Return the worker's defaults."""
-    infer = settings.infer
+    infer, providers = settings.infer, settings.shared.providers
+    generation = {**infer.generation.model_dump(), "stop": infer.generation.stop or None}
     return InferDefaults(
         provider=settings.connections.infer_model_provider,
         model=settings.connections.infer_model,
         timeout_ms=settings.runtime.timeout_ms,
-        generation=GenerationConfig(
-            **{**infer.generation.model_dump(), "stop": infer.generation.stop or None}
-        ),
+        provider_timeouts_ms={name: each.timeout_ms for name, each in providers.items() if each.timeout_ms},
+        generation=GenerationConfig(**generation),
         constraints=Constraints(**infer.constraints.model_dump()),
         deliberate_mode=infer.deliberate.mode,
         select_count=infer.deliberate.select_count,

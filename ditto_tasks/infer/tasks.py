@@ -4,20 +4,37 @@ from collections.abc import Mapping
 
 from ditto_tasks.infer.base import InferCall
 from ditto_tasks.infer.nodes import NODE_TYPES
+from ditto_tasks.infer.opening import WorkerInferNodes
+from ditto_tasks.infer.recording import RecordedSamples
+from ditto_tasks.interruptions import watched
 from ditto_tasks.json_values import JsonValue
 from ditto_tasks.models import to_wire
 from ditto_tasks.task import Handler, TaskCall
 
+ANY_OWNER = ""  # step ids come from task ids, which are unique
+
 
 def run(call: TaskCall) -> JsonValue:
-    """Run one INFER node; its execution id is the task's."""
-    reason = call.interruption()
-    if reason is not None:
-        call.token.cancel(reason)
-    limits = InferCall(token=call.token)
-    return to_wire(
-        call.dependencies.infer().execute(call.node, call.wire, execution_id=call.task_id, call=limits)
+    """Run one INFER node; its execution id is the task's, its samples are recorded, its events streamed."""
+    nodes = call.dependencies.infer()
+    with watched(call):
+        result = nodes.execute(call.node, call.wire, execution_id=call.task_id, call=limits_of(call, nodes))
+    return to_wire(result)
+
+
+def limits_of(call: TaskCall, nodes: object) -> InferCall:
+    """Return the call's options, and where its samples and events are recorded."""
+    limits = InferCall(token=call.token, timeout_ms=call.options.timeout_ms, retries=call.options.retries)
+    if not isinstance(nodes, WorkerInferNodes) or nodes.ledger is None:
+        return limits
+    once = RecordedSamples(
+        nodes.ledger,
+        owner=ANY_OWNER,
+        step=call.operation_id,
+        token=call.token,
+        repeat_unknown=call.options.on_unknown == "repeat",
     )
+    return limits.with_records(once=once, emit=nodes.events_of(call.task_id))
 
 
 HANDLERS: Mapping[str, Handler] = dict.fromkeys(NODE_TYPES, run)

@@ -1,0 +1,136 @@
+"""What INFER keeps in the broker's database: the cache of all workers, and events of running tasks."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import time
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from functools import cache
+from importlib.resources import files
+from typing import Final, Protocol, cast
+
+from ditto_tasks.errors import StateBackendError
+from ditto_tasks.infer.models import CacheKey
+from ditto_tasks.infer.stores.memory import cache_name
+from ditto_tasks.json_values import JsonObject, JsonValue, decode, encode
+from ditto_tasks.state.redis import translated_errors
+
+_log = logging.getLogger(__name__)
+
+EVENTS_TTL_MS: Final = 600_000  # how long after its last event a task can still be followed
+EVENTS_KEPT: Final = 10_000  # more than a long answer has pieces
+GATHER_S: Final = 0.05  # pieces of text closer together than this travel as one
+
+
+class RedisPipeline(Protocol):
+    """Commands that go out together."""
+
+    def xadd(
+        self, name: str, fields: Mapping[str, str | bytes], *, maxlen: int, approximate: bool
+    ) -> object: ...
+    def pexpire(self, name: str, time: int) -> object: ...
+    def execute(self) -> object: ...
+
+
+class RedisClient(Protocol):
+    """The part of a Redis client that these stores need."""
+
+    def eval(self, script: str, numkeys: int, *keys_and_args: str | bytes | int) -> object: ...
+    def hget(self, name: str, key: str) -> object: ...
+    def pipeline(self, transaction: bool) -> AbstractContextManager[RedisPipeline]: ...
+
+
+class RedisInferCache:
+    """Implements InferCache. Entries without a TTL stay until they are removed."""
+
+    def __init__(self, client: RedisClient, *, deployment: str) -> None:
+        self._client = client
+        self._prefix = f"ditto:{deployment}:infer-cache:"
+
+    def lookup(self, key: CacheKey) -> tuple[bool, JsonValue]:
+        """One round trip."""
+        with translated_errors():
+            found = self._client.hget(self._entry(key), "value")
+        return (False, None) if found is None else (True, decode(cast("bytes", found)))
+
+    def write(self, key: CacheKey, value: JsonValue, *, ttl_ms: int | None, tags: tuple[str, ...]) -> None:
+        """One round trip; see lua/write.lua."""
+        indexes = [self._index("tag", tag) for tag in tags]
+        if key.namespace is not None:
+            indexes.append(self._index("namespace", key.namespace))
+        ttl = "" if ttl_ms is None else str(ttl_ms)
+        self._run("write", [self._entry(key), *indexes], encode(value), ttl)
+
+    def invalidate(self, *, key: CacheKey | None, tag: str | None, namespace: str | None) -> int:
+        """One round trip; see lua/invalidate.lua."""
+        if key is not None:
+            return cast("int", self._run("invalidate", [self._entry(key)], "entry"))
+        kind, name = ("tag", tag) if tag is not None else ("namespace", namespace)
+        return cast("int", self._run("invalidate", [self._index(kind, name or "")], "index"))
+
+    def _entry(self, key: CacheKey) -> str:
+        return f"{self._prefix}entry:{_digest(cache_name(key))}"
+
+    def _index(self, kind: str, name: str) -> str:
+        return f"{self._prefix}{kind}:{_digest(name)}"
+
+    def _run(self, script: str, keys: list[str], *args: str | bytes) -> object:
+        with translated_errors():
+            return self._client.eval(_script(script), len(keys), *keys, *args)
+
+
+class TaskEvents:
+    """Emits one task's events to its stream; pieces of text that come fast are joined.
+
+    A server that can't be reached silences the stream: following a task must not break it.
+    """
+
+    def __init__(
+        self, client: RedisClient, *, deployment: str, task_id: str, now: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._client = client
+        self._key = f"ditto:{deployment}:events:{task_id}"
+        self._now = now
+        self._text: list[str] = []
+        self._flushed_s = float("-inf")
+        self._silent = False
+
+    def __call__(self, event: JsonObject) -> None:
+        """Send the event, or keep its text for the next one."""
+        if event["type"] != "text_delta":
+            self._flush()
+            self._send(event)
+            return
+        self._text.append(str(event["text"]))
+        if self._now() - self._flushed_s >= GATHER_S:
+            self._flush()
+
+    def _flush(self) -> None:
+        if self._text:
+            self._send({"type": "text_delta", "text": "".join(self._text)})
+            self._text.clear()
+            self._flushed_s = self._now()
+
+    def _send(self, event: JsonObject) -> None:
+        if self._silent:
+            return
+        fields: dict[str, str | bytes] = {"type": str(event["type"]), "data": encode(event)}
+        try:
+            with translated_errors(), self._client.pipeline(transaction=False) as pipe:
+                pipe.xadd(self._key, fields, maxlen=EVENTS_KEPT, approximate=True)
+                pipe.pexpire(self._key, EVENTS_TTL_MS)
+                pipe.execute()
+        except StateBackendError as error:
+            self._silent = True
+            _log.warning("the events of a task are not sent any more: %s", error.code)
+
+
+def _digest(name: str) -> str:
+    return hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+@cache
+def _script(name: str) -> str:
+    return (files("ditto_tasks.infer") / "lua" / f"{name}.lua").read_text("utf-8")
