@@ -73,7 +73,7 @@ class DittoCelery(Celery):
         self._handlers: dict[str, Handler] = {}
         register_content_type()
         super().__init__("ditto_tasks", task_cls=NodeTask, set_as_current=False, strict_typing=False)
-        self.loader.override_backends = BACKENDS
+        self.loader.override_backends = dict(BACKENDS)
         self.steps["consumer"].add("ditto_tasks.worker.bootsteps:ShardStep")
         self.conf.update(configuration(settings, nodes))
         for row in nodes.values():

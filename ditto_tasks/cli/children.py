@@ -7,8 +7,9 @@ import sys
 import threading
 import time
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Final, Self
 
@@ -51,13 +52,24 @@ class Children:
     stop_request: StopRequest
     running: dict[str, "subprocess.Popen[bytes]"] = field(default_factory=dict)
 
-    def start(self, name: str, arguments: Iterable[str], env: Mapping[str, str]) -> None:
-        """Start `python arguments…`. Call it from the main thread: the child dies with the calling one."""
+    def start(
+        self, name: str, arguments: Iterable[str], env: Mapping[str, str], *, log: Path | None = None
+    ) -> None:
+        """Start `python arguments…`. Call it from the main thread: the child dies with the calling one.
+
+        What it writes goes to `log`, else to this terminal.
+        """
         launcher = [sys.executable, "-c", _LAUNCHER, str(os.getpid())]
         command = [*launcher, sys.executable, *arguments]
-        self.running[name] = subprocess.Popen(  # noqa: S603 -- our own interpreter and modules
-            command, env=env, stdin=subprocess.DEVNULL, start_new_session=True
-        )
+        with nullcontext() if log is None else log.open("ab") as output:
+            self.running[name] = subprocess.Popen(  # noqa: S603 -- our own interpreter and modules
+                command,
+                env=env,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
 
     def ended(self) -> str | None:
         """The name of a child that is no longer there."""

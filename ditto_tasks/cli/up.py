@@ -29,6 +29,10 @@ class Stack:
     flower_port: int
     credential: str
 
+    @property
+    def flower_url(self) -> str:
+        return f"http://{LOOPBACK}:{self.flower_port}"
+
 
 @click.command()
 @click.option(
@@ -51,7 +55,7 @@ def up(directory: Path | None, flower_port: int, concurrency: int | None) -> Non
         place.mkdir(parents=True, exist_ok=True)
         settings = load_settings()
         variables = _variables(settings, place, stack, keep=directory is not None)
-        running = Stack(place, variables, _free_port(flower_port), _credential(settings))
+        running = Stack(place, variables, free_port(flower_port), _credential(settings))
         children = stack.enter_context(Children(stop_request))
         _start(children, running, concurrency)
         _announce(running)
@@ -85,7 +89,8 @@ def _credential(settings: Settings) -> str:
     return given.get_secret_value() if given is not None else f"ditto:{secrets.token_urlsafe(12)}"
 
 
-def _free_port(wanted: int) -> int:
+def free_port(wanted: int) -> int:
+    """The wanted port of the loopback address, or another one if it is taken."""
     for port in (wanted, 0):
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -102,21 +107,22 @@ def _start(children: Children, running: Stack, concurrency: int | None) -> None:
     if concurrency is not None:
         worker += ["--concurrency", str(concurrency)]
     children.start("worker", worker, child_environment(running.variables))
+    start_flower(children, running)
+
+
+def start_flower(children: Children, running: Stack, *, log: Path | None = None) -> None:
+    """Start Flower for a stack."""
     config = running.directory / "flowerconfig.py"
     config.write_text(CONFIG_FILE, "utf-8")
     flower = ["-m", "celery", "-A", "ditto_tasks", "flower", f"--conf={config}"]
     flower += [f"--port={running.flower_port}", f"--db={running.directory / 'flower'}"]
-    children.start("flower", flower, child_environment(_flower_variables(running)))
-
-
-def _flower_variables(running: Stack) -> dict[str, str]:
     # the pages show no results, so Flower gets no way to the result backend
     extra = {"DITTO_FLOWER_BASIC_AUTH": running.credential, "DITTO_RESULT_BACKEND_URL": "disabled://"}
-    return {**running.variables, **extra}
+    children.start("flower", flower, child_environment({**running.variables, **extra}), log=log)
 
 
 def _announce(running: Stack) -> None:
-    click.echo(f"Flower: http://{LOOPBACK}:{running.flower_port}   {running.credential}")
+    click.echo(f"Flower: {running.flower_url}   {running.credential}")
     if running.variables:
         click.echo("For another shell:")
     for name, value in running.variables.items():
