@@ -15,6 +15,9 @@ State = Literal["ok", "warning", "wrong"]
 POLICY: Final = "maxmemory-policy"
 PROBE_TIMEOUT_MS: Final = 3_000  # a person waits
 
+_MEMORY_REMEDY: Final = "start the database or correct DITTO_WORKER_MEMORY_URL"
+_MEMORY_REMEDIES: Final = {"SCHEMA_OUTDATED": "run `ditto memory init`"}
+
 
 @dataclass(frozen=True)
 class Finding:
@@ -122,14 +125,11 @@ def _eviction(subject: str, policy: str | None) -> Iterator[Finding]:
 
 def _memory(app: DittoCelery) -> Finding:
     try:
-        app.dependencies.memory()
-        answer = app.dependencies.ping().get("memory", "ok")
+        app.dependencies.memory().ping()
     except DittoError as exc:
-        return Finding("memory", "wrong", str(exc), "see DITTO_WORKER_MEMORY_URL in config/env.example")
+        return Finding("memory", "wrong", exc.message, _MEMORY_REMEDIES.get(exc.code, _MEMORY_REMEDY))
     except Exception as exc:  # noqa: BLE001 -- a driver's error; its text may hold a credential
-        answer = type(exc).__name__
+        return Finding("memory", "wrong", f"does not answer ({type(exc).__name__})", _MEMORY_REMEDY)
     finally:
         app.dependencies.close()
-    if answer == "ok":
-        return Finding("memory", "ok", "answers")
-    return Finding("memory", "wrong", f"does not answer ({answer})", "correct DITTO_WORKER_MEMORY_URL")
+    return Finding("memory", "ok", "answers")

@@ -3,7 +3,7 @@
 import secrets
 import socket
 import tempfile
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -13,8 +13,10 @@ import click
 from ditto_tasks.cli.children import Children, StopRequest
 from ditto_tasks.cli.flower import CONFIG_FILE
 from ditto_tasks.embedded import EmbeddedServer
+from ditto_tasks.memory.opening import open_store
 from ditto_tasks.settings import Settings, child_environment, load_settings
 
+MEMORY_URL: Final = "DITTO_WORKER_MEMORY_URL"
 LOOPBACK: Final = "127.0.0.1"
 FLOWER_PORT: Final = 5555
 BROKER_DB, RESULT_DB, CONTEXT_DB = 0, 1, 2  # contexts outlive results and queues, so they live apart
@@ -55,6 +57,7 @@ def up(directory: Path | None, flower_port: int, concurrency: int | None) -> Non
         place.mkdir(parents=True, exist_ok=True)
         settings = load_settings()
         variables = _variables(settings, place, stack, keep=directory is not None)
+        _prepare_memory(variables)
         running = Stack(place, variables, free_port(flower_port), _credential(settings))
         children = stack.enter_context(Children(stop_request))
         _start(children, running, concurrency)
@@ -68,7 +71,7 @@ def _variables(settings: Settings, place: Path, stack: ExitStack, *, keep: bool)
     """The connections that the environment leaves open."""
     variables = {}
     if settings.connections.memory_url is None and not _other_memory(settings):
-        variables["DITTO_WORKER_MEMORY_URL"] = f"sqlite:///{place.resolve() / 'memory.sqlite3'}"
+        variables[MEMORY_URL] = f"sqlite:///{place.resolve() / 'memory.sqlite3'}"
     if settings.connections.broker_url is None:
         server = stack.enter_context(EmbeddedServer(place / "server" if keep else None, appendonly=keep))
         variables |= {
@@ -77,6 +80,13 @@ def _variables(settings: Settings, place: Path, stack: ExitStack, *, keep: bool)
             "DITTO_WORKER_CONTEXT_REDIS_URL": server.redis_url(CONTEXT_DB),
         }
     return variables
+
+
+def _prepare_memory(variables: dict[str, str]) -> None:
+    """Create the tables of the stack's own memory; another database is its owner's to change."""
+    if MEMORY_URL in variables:
+        with closing(open_store(load_settings(None, child_environment(variables)))) as store:
+            store.migrate()
 
 
 def _other_memory(settings: Settings) -> bool:

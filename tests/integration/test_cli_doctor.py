@@ -28,11 +28,27 @@ def connections(server: EmbeddedServer, folder: Path) -> dict[str, str]:
     }
 
 
+def with_memory(monkeypatch: pytest.MonkeyPatch, variables: dict[str, str]) -> dict[str, str]:
+    """The variables, after the tables of their memory database were made."""
+    monkeypatch.setenv("DITTO_WORKER_MEMORY_URL", variables["DITTO_WORKER_MEMORY_URL"])
+    assert CliRunner().invoke(celery_group, ["memory", "init"]).exit_code == 0
+    return variables
+
+
+def test_a_memory_without_tables_is_wrong(
+    monkeypatch: pytest.MonkeyPatch, server: EmbeddedServer, tmp_path: Path
+) -> None:
+    """A database that was not prepared is named with the command that prepares it."""
+    result = doctor(monkeypatch, connections(server, tmp_path))
+    assert (result.exit_code, "ditto memory init" in result.output) == (1, True)
+
+
 def test_a_sound_deployment_passes(
     monkeypatch: pytest.MonkeyPatch, server: EmbeddedServer, tmp_path: Path
 ) -> None:
     """With everything reachable the exit code is 0 and nothing is called wrong."""
-    result = doctor(monkeypatch, connections(server, tmp_path))
+    variables = with_memory(monkeypatch, connections(server, tmp_path))
+    result = doctor(monkeypatch, variables)
     assert result.exit_code == 0, result.output
     assert "wrong" not in result.output
     for subject in ("broker", "results", "contexts", "memory", "visibility timeout"):
@@ -68,7 +84,8 @@ def test_a_misspelt_variable_is_pointed_out(
     monkeypatch: pytest.MonkeyPatch, server: EmbeddedServer, tmp_path: Path
 ) -> None:
     """A DITTO_ variable that nothing reads is a warning, not a failure."""
-    result = doctor(monkeypatch, connections(server, tmp_path) | {"DITTO_BROKR_URL": "redis://h"})
+    variables = with_memory(monkeypatch, connections(server, tmp_path))
+    result = doctor(monkeypatch, variables | {"DITTO_BROKR_URL": "redis://h"})
     assert (result.exit_code, "DITTO_BROKR_URL" in result.output) == (0, True)
 
 
