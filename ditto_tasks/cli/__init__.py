@@ -12,6 +12,7 @@ from ditto_tasks.errors import DittoError
 
 # name -> module:attribute, imported when the command is run or its help is shown
 COMMANDS: Final = {
+    "demo": "ditto_tasks.cli.demo:demo",
     "doctor": "ditto_tasks.cli.doctor:doctor",
     "memory": "ditto_tasks.cli.memory:memory",
     "up": "ditto_tasks.cli.up:up",
