@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, cast
 
 from celery import Task
-from celery.exceptions import Ignore
+from celery.exceptions import Ignore, Reject, TaskPredicate
+from celery.utils.log import get_logger
 
 from ditto_tasks.cancellation import CancelToken
 from ditto_tasks.errors import (
@@ -14,6 +15,7 @@ from ditto_tasks.errors import (
     ContextError,
     DittoError,
     NodeInputError,
+    OutcomeUnknown,
     PipelineError,
     PublishError,
     ServiceError,
@@ -24,10 +26,15 @@ from ditto_tasks.nodes import CONTEXT, NodeType
 from ditto_tasks.pipelines.bindings import BINDINGS, Binding, bind
 from ditto_tasks.pipelines.steps import step_of
 from ditto_tasks.routing import is_scoped
-from ditto_tasks.task import NO_EPOCH, NO_OPTIONS, OPTIONS_KEY, Reply, TaskCall, TaskOptions, parse_options
+from ditto_tasks.task import NO_EPOCH, NO_OPTIONS, OPTIONS_KEY, Reply, TaskCall, TaskOptions, parse_options, raised
 
 if TYPE_CHECKING:
     from ditto_tasks.celery import DittoCelery
+from ditto_tasks.worker.keys import EPOCH_HEADER, REFUSE_HEADER
+
+logger = get_logger(__name__)
+
+STORE_IS_AWAY: Final = ("STATE_BACKEND_UNAVAILABLE", "STATE_OUTCOME_UNKNOWN")
 
 CONTEXT_REPLY_S: Final = 300  # a whole context is large and can be loaded again, so it is kept 5 minutes only
 
@@ -56,7 +63,7 @@ class NodeTask(Task):  # type: ignore[type-arg]  # celery's class is generic in 
             return self._answer(upstream, wire)
         try:
             return self.ditto.runs.run_step(pipeline, step, lambda: self._answer(upstream, wire))
-        except DittoError:
+        except (DittoError, TaskPredicate):
             raise
         except Exception as exc:  # noqa: BLE001 -- the boundary: a driver's text may hold an address
             kind = type(exc).__name__
@@ -71,12 +78,23 @@ class NodeTask(Task):  # type: ignore[type-arg]  # celery's class is generic in 
         except DittoError as exc:
             error = exc
         except Exception as exc:  # noqa: BLE001 -- the boundary: raw errors may hold content or credentials
+            logger.warning("%s met %s", self.row.name, raised(exc))
             error = ServiceError("SERVICE_ERROR", f"{self.row.name} met {type(exc).__name__}")
         if self.row.returns_node_result:
             return failed_result(self.row.name, self._id, error)
-        if error.code == "FENCED" and self.request.get("ditto_epoch"):
-            raise Ignore  # the shard's new owner runs it again and stores the result
-        raise error from None  # a raw error must not hang on it: the traceback would show its text
+        ending = self._answer_of_shard(error) if self.request.get(EPOCH_HEADER) else error
+        raise ending from None  # a raw error must not hang on it: the traceback would show its text
+
+    def _answer_of_shard(self, error: DittoError) -> Exception:
+        """What a shard's task ends with: its message may not leave its place while the store is away."""
+        if error.code == "FENCED":
+            return Ignore()  # the shard's new owner runs it again and stores the result
+        if error.code not in STORE_IS_AWAY:
+            return error
+        if self.request.get(REFUSE_HEADER) is None:
+            return Reject(error.code, requeue=True)  # back to the head; the worker pauses its shards
+        redelivered = (self.request.delivery_info or {}).get("redelivered")
+        return OutcomeUnknown() if redelivered and self.row.mutates else error
 
     def _perform(self, upstream: tuple[object, ...], wire: JsonObject) -> JsonValue:
         options = parse_options(self.row, wire.pop(OPTIONS_KEY)) if OPTIONS_KEY in wire else NO_OPTIONS
@@ -93,9 +111,10 @@ class NodeTask(Task):  # type: ignore[type-arg]  # celery's class is generic in 
             options=options,
             task_id=task_id,
             root_id=request.root_id or task_id,
-            epoch=request.get("ditto_epoch") or NO_EPOCH,
+            epoch=request.get(EPOCH_HEADER) or NO_EPOCH,
             redelivered=bool((request.delivery_info or {}).get("redelivered")),
             dependencies=self.ditto.dependencies,
+            refuse=_refusal(request.get(REFUSE_HEADER)),
             token=CancelToken(),
             interruption=lambda: self.ditto.coordination.interruption(task_id, options.deadline_ms),
         )
@@ -171,3 +190,8 @@ def failed_result(node: str, execution_id: str, error: DittoError) -> JsonObject
 def task_class(row: NodeType) -> type[NodeTask]:
     """A task class of its own for each node and app: Celery keeps the app's settings on the class."""
     return type(f"{row.name.title().replace('.', '')}Task", (NodeTask,), {"name": row.name, "row": row})
+
+
+def _refusal(code: str | None) -> str | None:
+    """The code that an operation is refused with. When the store's absence is the code, it is tried once more."""
+    return None if code in STORE_IS_AWAY else code

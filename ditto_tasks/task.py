@@ -85,6 +85,7 @@ class TaskCall:
     epoch: int
     redelivered: bool
     dependencies: Dependencies
+    refuse: str | None = None  # the code to refuse a mutation with, unless its outcome is known
     token: CancelToken = field(default_factory=CancelToken)
     interruption: Callable[[], DittoError | None] = never_interrupted
 

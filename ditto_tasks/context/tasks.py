@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final, cast
@@ -19,7 +20,9 @@ from ditto_tasks.errors import ContextError, DittoError, ServiceError
 from ditto_tasks.json_values import JsonObject, JsonValue
 from ditto_tasks.models import Scope, to_wire
 from ditto_tasks.state.base import ContextStateStore, Operation, Outcome, StoredContext
-from ditto_tasks.task import Handler, TaskCall
+from ditto_tasks.task import Handler, TaskCall, raised
+
+logger = logging.getLogger(__name__)
 
 # Refusals that a repetition must meet again. Others depend on configuration, a provider or the moment.
 RECORDED: Final = frozenset(
@@ -74,10 +77,12 @@ def _mutate(call: TaskCall, opened: OpenContext) -> JsonValue:
     scope = Scope.parse(call.wire["scope"])
     store = _mutation_store(call, opened)
     interruption = call.interruption()
-    if interruption is not None or call.options.if_absent:
+    if interruption is not None or call.options.if_absent or call.refuse:
         recorded = store.recall(scope)
         if recorded is not None:
             return _replay(call, opened, store, recorded)
+    if call.refuse:
+        return _replay(call, opened, store, store.refuse(scope, call.refuse))
     if interruption is not None:
         raise interruption
     if call.options.if_absent and (present := store.get(scope)) is not None:
@@ -143,6 +148,7 @@ def _execute(call: TaskCall, opened: OpenContext, services: ContextServices) -> 
     except DittoError:
         raise
     except Exception as exc:
+        logger.warning("A service of %s raised %s", call.node, raised(exc))
         raise ServiceError("SERVICE_ERROR", f"a service of {call.node} raised {type(exc).__name__}") from exc
 
 

@@ -12,6 +12,7 @@ from celery.worker.consumer import Consumer
 from kombu.exceptions import ContentDisallowed, KombuError
 
 from ditto_tasks.errors import DeadLettered
+from ditto_tasks.sharding import is_shard_queue
 from ditto_tasks.worker.guard import REFUSED, SIZE
 
 logger = get_logger(__name__)
@@ -119,11 +120,12 @@ def read_body(message: Message) -> tuple[list[Any], dict[str, Any], dict[str, An
 
 
 def push_dead_letter(channel: Any, queue: str, letter: Mapping[str, object]) -> None:  # kombu's channel
-    """Add to `<queue>:dead`, newest first."""
+    """Add to `<queue>:dead`, newest first. A shard's letters can be retried, so none of them is dropped."""
     key = f"{queue}:dead"
     with channel.conn_or_acquire() as client, client.pipeline(transaction=False) as pipe:
         pipe.lpush(key, json.dumps(letter))
-        pipe.ltrim(key, 0, DEAD_LETTERS_KEPT - 1)
+        if not is_shard_queue(queue):
+            pipe.ltrim(key, 0, DEAD_LETTERS_KEPT - 1)
         pipe.execute()
 
 

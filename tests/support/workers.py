@@ -8,16 +8,21 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
+
+import redis
 
 from ditto_tasks.celery import DittoCelery, create_app
 from ditto_tasks.embedded import EmbeddedServer
-from ditto_tasks.settings import load_settings
+from ditto_tasks.nodes import ORDINARY_QUEUES
+from ditto_tasks.settings import default_settings, load_settings
+from ditto_tasks.sharding import shard_queue
 from support.polling import eventually
 
 READY = " ready."  # Celery's own line, logged once the consumer runs
 READY_TIMEOUT_S = 60.0  # a cold start on a machine whose two cores are busy
 STOP_TIMEOUT_S = 30.0
+RESULT_TIMEOUT_S = 20.0
 BROKER_DB, RESULT_DB, CONTEXT_DB = 0, 1, 2
 
 
@@ -34,6 +39,12 @@ def environment(server: EmbeddedServer, **more: str) -> dict[str, str]:
 def client_app(server: EmbeddedServer, **more: str) -> DittoCelery:
     """An application in this process that publishes to the same server."""
     return create_app(load_settings(None, environment(server, **more)))
+
+
+def every_queue() -> list[str]:
+    """What one worker serves until workers take shards by themselves: the ordinary and all shard queues."""
+    shards = default_settings().runtime.shards.count
+    return [*ORDINARY_QUEUES, *(shard_queue(shard) for shard in range(shards))]
 
 
 class WorkerProcess:
@@ -116,10 +127,47 @@ class WorkerProcess:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.stop()
         if error is not None:
             print(self.logs())  # noqa: T201 -- pytest shows it beside the failure
+        self.close()
+
+    def close(self) -> None:
+        """Stop, and forget the log."""
+        self.stop()
         self._directory.cleanup()
+
+
+class Deployment:
+    """A server, one worker on it and a client: what a test of tasks needs."""
+
+    def __init__(self, *, args: Sequence[str] = (), env: Mapping[str, str] | None = None) -> None:
+        self.server = EmbeddedServer()
+        self.env = dict(env or {})
+        self._args = args
+
+    def __enter__(self) -> Self:
+        self.server.start()
+        self.app = client_app(self.server, **self.env)
+        self.worker = WorkerProcess(self.server, env=self.env, args=self._args).start()
+        self.broker: redis.Redis = redis.Redis.from_url(self.server.redis_url(BROKER_DB))
+        self.state: redis.Redis = redis.Redis.from_url(self.server.redis_url(CONTEXT_DB))
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.worker.close()
+        self.app.close()
+        self.broker.close()
+        self.state.close()
+        self.server.stop()
+
+    def call(self, node: str, *, options: Mapping[str, object] | None = None, task_id: str | None = None, **wire: Any) -> Any:
+        """Send one call and wait for its result; raises what the task raised."""
+        return self.send(node, options=options, task_id=task_id, **wire).get(timeout=RESULT_TIMEOUT_S)
+
+    def send(self, node: str, *, options: Mapping[str, object] | None = None, task_id: str | None = None, **wire: Any) -> Any:
+        """Send one call."""
+        kwargs = {**wire, **({"ditto": dict(options)} if options is not None else {})}
+        return self.app.send_task(node, kwargs=kwargs, task_id=task_id)
 
 
 def _inherited() -> dict[str, str]:
