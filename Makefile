@@ -5,13 +5,13 @@ BIN := .venv/bin
 SETUP := pyproject.toml uv.lock .ci/venv
 # files run in two processes, each file in one: tests of a file may share a server
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile
-DOCS ?= docs
-QUESTION ?= Why is every mutation of one session run in order?
+# given on the command line, these reach the shell as variables: no quoting can break them
+export DOCS QUESTION
 
 .PHONY: demo up test lint format bench soak clean
 
 demo: .venv/.ditto-base ## run the main pipeline over a folder of texts: make demo DOCS=path QUESTION="..."
-	$(BIN)/ditto demo --docs "$(DOCS)" --question "$(QUESTION)"
+	@$(BIN)/ditto demo $(if $(DOCS),--docs "$$DOCS") $(if $(QUESTION),--question "$$QUESTION")
 
 up: .venv/.ditto-base ## keep a server, a worker and Flower running until Ctrl-C
 	@$(BIN)/ditto up
