@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from ditto_tasks.cancellation import CancelToken
     from ditto_tasks.canonical import canonical_json, scope_key, stable_id
     from ditto_tasks.celery import create_app
+    from ditto_tasks.client import AsyncDitto, Ditto
     from ditto_tasks.context import (
         AsyncContextNodes,
         Context,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AsyncContextNodes",
+    "AsyncDitto",
     "CancelToken",
     "Context",
     "ContextError",
@@ -44,6 +46,7 @@ __all__ = [
     "ContextReference",
     "ContextSelection",
     "ContextServices",
+    "Ditto",
     "DittoError",
     "EmbeddedServer",
     "InMemoryContextStore",
@@ -69,6 +72,7 @@ __all__ = [
 
 _HOMES: Final = {
     "AsyncContextNodes": "ditto_tasks.context",
+    "AsyncDitto": "ditto_tasks.client",
     "CancelToken": "ditto_tasks.cancellation",
     "Context": "ditto_tasks.context",
     "ContextError": "ditto_tasks.errors",
@@ -79,6 +83,7 @@ _HOMES: Final = {
     "ContextReference": "ditto_tasks.context",
     "ContextSelection": "ditto_tasks.context",
     "ContextServices": "ditto_tasks.context",
+    "Ditto": "ditto_tasks.client",
     "DittoError": "ditto_tasks.errors",
     "EmbeddedServer": "ditto_tasks.embedded",
     "InMemoryContextStore": "ditto_tasks.context",

@@ -19,8 +19,8 @@ from ditto_tasks.dependencies import Dependencies
 from ditto_tasks.extensions import ExtensionFactory, load_factory
 from ditto_tasks.node_task import NodeTask, task_class
 from ditto_tasks.nodes import BATCH_QUEUE, CUSTOM_QUEUE, NODES, NodeTable, NodeType, table
-from ditto_tasks.pipelines.answer import answer_canvas
 from ditto_tasks.pipelines.base import PipelineRecord
+from ditto_tasks.pipelines.canvas import answer_canvas
 from ditto_tasks.pipelines.records import PipelineRecords
 from ditto_tasks.pipelines.runs import StepRuns, register_errback
 from ditto_tasks.pipelines.sweep import sweep

@@ -37,7 +37,7 @@ from ditto_tasks.embedded import EmbeddedServer
 from ditto_tasks.json_values import JsonObject
 from ditto_tasks.models import Scope, from_wire, to_wire
 from ditto_tasks.nodes import NodeType
-from ditto_tasks.pipelines.answer import answer_request
+from ditto_tasks.pipelines.canvas import answer_request
 from ditto_tasks.pipelines.models import Answer, Search
 from ditto_tasks.pipelines.outcomes import output_of
 from ditto_tasks.pipelines.plan import steps_of

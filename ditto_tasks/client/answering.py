@@ -9,8 +9,8 @@ from ditto_tasks.celery import DittoCelery
 from ditto_tasks.errors import Cancelled
 from ditto_tasks.json_values import JsonValue
 from ditto_tasks.models import Scope, to_wire
-from ditto_tasks.pipelines.answer import answer_canvas, answer_request
-from ditto_tasks.pipelines.check import check
+from ditto_tasks.pipelines.canvas import answer_canvas, answer_request
+from ditto_tasks.pipelines.checking import check
 from ditto_tasks.pipelines.models import AnswerOptions, AnswerRequest
 from ditto_tasks.pipelines.plan import steps_of
 from ditto_tasks.pipelines.steps import step_id

@@ -1,1 +1,68 @@
 """Pipelines: several nodes as one Celery canvas, with bindings between their steps."""
+
+from typing import TYPE_CHECKING, Final
+
+from ditto_tasks.lazy_exports import lazy_exports
+
+if TYPE_CHECKING:
+    from ditto_tasks.pipelines.bindings import BINDINGS, Binding, bind
+    from ditto_tasks.pipelines.canvas import answer, answer_request
+    from ditto_tasks.pipelines.checking import check
+    from ditto_tasks.pipelines.flows import RagFlowResult, SkillFlowResult, rag_flow, skill_flow
+    from ditto_tasks.pipelines.mappings import (
+        context_to_memory,
+        context_to_messages,
+        memory_to_context,
+        observation_to_context,
+        retrieval_to_context,
+    )
+    from ditto_tasks.pipelines.models import Answer, AnswerOptions, AnswerRequest, Search
+    from ditto_tasks.pipelines.outcomes import output_of
+
+__all__ = [
+    "BINDINGS",
+    "Answer",
+    "AnswerOptions",
+    "AnswerRequest",
+    "Binding",
+    "RagFlowResult",
+    "Search",
+    "SkillFlowResult",
+    "answer",
+    "answer_request",
+    "bind",
+    "check",
+    "context_to_memory",
+    "context_to_messages",
+    "memory_to_context",
+    "observation_to_context",
+    "output_of",
+    "rag_flow",
+    "retrieval_to_context",
+    "skill_flow",
+]
+
+_HOMES: Final = {
+    "BINDINGS": "ditto_tasks.pipelines.bindings",
+    "Answer": "ditto_tasks.pipelines.models",
+    "AnswerOptions": "ditto_tasks.pipelines.models",
+    "AnswerRequest": "ditto_tasks.pipelines.models",
+    "Binding": "ditto_tasks.pipelines.bindings",
+    "RagFlowResult": "ditto_tasks.pipelines.flows",
+    "Search": "ditto_tasks.pipelines.models",
+    "SkillFlowResult": "ditto_tasks.pipelines.flows",
+    "answer": "ditto_tasks.pipelines.canvas",
+    "answer_request": "ditto_tasks.pipelines.canvas",
+    "bind": "ditto_tasks.pipelines.bindings",
+    "check": "ditto_tasks.pipelines.checking",
+    "context_to_memory": "ditto_tasks.pipelines.mappings",
+    "context_to_messages": "ditto_tasks.pipelines.mappings",
+    "memory_to_context": "ditto_tasks.pipelines.mappings",
+    "observation_to_context": "ditto_tasks.pipelines.mappings",
+    "output_of": "ditto_tasks.pipelines.outcomes",
+    "rag_flow": "ditto_tasks.pipelines.flows",
+    "retrieval_to_context": "ditto_tasks.pipelines.mappings",
+    "skill_flow": "ditto_tasks.pipelines.flows",
+}
+
+__getattr__ = lazy_exports(__name__, _HOMES)

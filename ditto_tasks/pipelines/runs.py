@@ -12,8 +12,8 @@ from ditto_tasks.errors import DittoError, PipelineError
 from ditto_tasks.json_values import JsonObject, JsonValue, encode
 from ditto_tasks.models import to_wire
 from ditto_tasks.pipelines import steps
-from ditto_tasks.pipelines.answer import FAILED_TASK
 from ditto_tasks.pipelines.base import AnswerStore, Begun, PipelineRecord, StepRecords
+from ditto_tasks.pipelines.canvas import FAILED_TASK
 from ditto_tasks.pipelines.heartbeats import Heartbeats
 from ditto_tasks.pipelines.outcomes import error_from_wire, error_to_wire, is_node_result
 from ditto_tasks.pipelines.report import answer_of
