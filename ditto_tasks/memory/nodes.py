@@ -40,6 +40,7 @@ InputModel = TypeVar("InputModel", bound=WireModel)
 NodeInput = WireModel | Mapping[str, object]
 
 _log = logging.getLogger(__name__)
+_STATUSES: Final[Mapping[str, str]] = MappingProxyType({"CANCELLED": "cancelled", "TIMEOUT": "timeout"})
 _NO_OPTIONS: Final = FrozenDict()
 
 
@@ -201,8 +202,9 @@ def _success(run_id: str, node: str, output: JsonValue) -> NodeResult:
 
 
 def _failure(run_id: str, node: str, error: Exception) -> NodeResult:
-    status = {"CANCELLED": "cancelled", "TIMEOUT": "timeout"}.get(getattr(error, "code", ""), "failed")
-    return NodeResult(execution_id=run_id, node=node, status=status, error=_public(node, error))
+    public = _public(node, error)
+    status = _STATUSES.get(public.code, "failed")
+    return NodeResult.assemble({"execution_id": run_id, "node": node, "status": status, "error": public})
 
 
 def _public(node: str, error: Exception) -> NodeError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
@@ -129,27 +129,24 @@ class Batch:
 
         In the order of keys, so that two batches never wait for each other.
         """
-        if not added:
-            return {}
-        added.sort(key=lambda item: item.key or "")
-        rows = [new_row(item, namespace=self.namespace, now_ms=self.now_ms) for item in added]
-        done = connection.execute(self.dialect.insert_absent(self.tables.memories), rows)
-        raced = {} if done.rowcount == len(rows) else self._raced(connection, added)
-        facets = facet_rows(self.namespace, (item for item in added if item.id not in raced))
-        if facets:
-            connection.execute(insert(self.tables.facets), facets)
+        raced: dict[str, MemoryItem] = {}
+        pending = sorted(added, key=lambda item: item.key or "")
+        while pending:
+            rows = [new_row(item, namespace=self.namespace, now_ms=self.now_ms) for item in pending]
+            done = connection.execute(self.dialect.insert_absent(self.tables.memories), rows)
+            if done.rowcount == len(rows):
+                break
+            stored = self._known(connection, [item.key for item in pending if item.key is not None])
+            raced.update(_raced(pending, stored))
+            # a key that was there a moment ago and is not now was deleted in between
+            pending = [item for item in pending if item.key is not None and item.key not in stored]
+        self._insert_facets(connection, [item for item in added if item.id not in raced])
         return raced
 
-    def _raced(self, connection: Connection, added: Sequence[MemoryItem]) -> dict[str, MemoryItem]:
-        stored = self._known(connection, [item.key for item in added if item.key is not None])
-        raced = {}
-        for item in added:
-            if item.key is None or stored[item.key].id == item.id:
-                continue
-            if not same_record(stored[item.key], item):
-                raise _conflict()
-            raced[item.id] = stored[item.key]
-        return raced
+    def _insert_facets(self, connection: Connection, items: Sequence[MemoryItem]) -> None:
+        rows = facet_rows(self.namespace, items)
+        if rows:
+            connection.execute(insert(self.tables.facets), rows)
 
     def _known(self, connection: Connection, keys: Sequence[str]) -> dict[str, MemoryItem]:
         memories = self.tables.memories.c
@@ -191,9 +188,7 @@ class Batch:
         facets = self.tables.facets
         for chunk in _chunks([item.id for item in changed]):
             connection.execute(delete(facets).where(facets.c.memory_id.in_(chunk)))
-        rows = facet_rows(self.namespace, changed)
-        if rows:
-            connection.execute(insert(facets), rows)
+        self._insert_facets(connection, changed)
 
     def _update_rows(self, connection: Connection, changes: Sequence[tuple[str, Row]]) -> None:
         if not changes:
@@ -214,6 +209,19 @@ def new_ids(now_ms: int, count: int) -> Iterator[str]:
         tail = (start + number) & (2**62 - 1)
         digits = f"{now_ms:012x}7{number >> 0 & 0xFFF:03x}{2**63 | tail:016x}"
         yield "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
+
+
+def _raced(pending: Sequence[MemoryItem], stored: Mapping[str, MemoryItem]) -> dict[str, MemoryItem]:
+    """Our id -> the other record that is stored under the same key, or CONFLICT if it is not the same."""
+    raced = {}
+    for item in pending:
+        other = None if item.key is None else stored.get(item.key)
+        if other is None or other.id == item.id:
+            continue
+        if not same_record(other, item):
+            raise _conflict()
+        raced[item.id] = other
+    return raced
 
 
 def _patched(item: MemoryItem, patch: MemoryPatch) -> MemoryItem:
