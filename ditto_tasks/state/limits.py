@@ -6,6 +6,7 @@ from ditto_tasks.context.checks import SAFE_INTEGER, safe_integer
 from ditto_tasks.errors import ContextError
 
 MAX_TTL_MS: Final = 2**31 - 1
+MAX_OPERATION_IDS: Final = 10_000
 
 
 def check_ttl_ms(value: object) -> int:
@@ -16,6 +17,11 @@ def check_ttl_ms(value: object) -> int:
 def check_positive(value: object, name: str) -> int:
     """A whole number from 1 up to what JavaScript holds exactly."""
     return _whole(value, name, SAFE_INTEGER)
+
+
+def check_operation_ids(value: object) -> int:
+    """How many operations of a scope are known: what a script may look through without holding others up."""
+    return _whole(value, "operationIds", MAX_OPERATION_IDS)
 
 
 def check_key_prefix(value: object) -> str:

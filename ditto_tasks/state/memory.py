@@ -13,7 +13,7 @@ from ditto_tasks.canonical import scope_key
 from ditto_tasks.context.models import Context, parse_context
 from ditto_tasks.models import Scope
 from ditto_tasks.state.base import Operation, Outcome, StoredContext
-from ditto_tasks.state.limits import check_expected_version, check_positive, check_ttl_ms
+from ditto_tasks.state.limits import check_expected_version, check_operation_ids, check_positive, check_ttl_ms
 from ditto_tasks.state.operations import OPERATIONS_KEPT, conflict, fenced, log_ttl_ms, mismatch
 
 TTL_MS: Final = 3_600_000
@@ -51,7 +51,7 @@ class InMemoryContextStore:
     ) -> None:
         self._ttl_ms = check_ttl_ms(ttl_ms)
         self._max_entries = check_positive(max_entries, "maxEntries")
-        self._operation_ids = check_positive(operation_ids, "operationIds")
+        self._operation_ids = check_operation_ids(operation_ids)
         self._now = now
         self._entries: OrderedDict[str, _Entry] = OrderedDict()
         self._logs: OrderedDict[str, _Log] = OrderedDict()

@@ -25,7 +25,7 @@ def log_ttl_ms(ttl_ms: int) -> int:
 
 def parse_entry(entry: str, operation: Operation) -> Outcome:
     """A recorded outcome; ContextError OPERATION_MISMATCH if it belongs to another input."""
-    input_hash, kind, value = entry.split(" ", 2)
+    _, input_hash, kind, value = entry.split(" ", 3)
     if input_hash != operation.input_hash:
         raise mismatch()
     outcome = Outcome(version=value) if kind == "v" else Outcome(code=value)

@@ -21,7 +21,12 @@ from ditto_tasks.state.encoding import (
     state_key,
     version_of_record,
 )
-from ditto_tasks.state.limits import check_expected_version, check_key_prefix, check_ttl_ms
+from ditto_tasks.state.limits import (
+    check_expected_version,
+    check_key_prefix,
+    check_operation_ids,
+    check_ttl_ms,
+)
 from ditto_tasks.state.operations import (
     conflict,
     fenced,
@@ -59,9 +64,9 @@ class ScriptedContextStore:
         self._commands = commands
         self._ttl_ms = check_ttl_ms(ttl_ms)
         self._key_prefix = check_key_prefix(key_prefix)
-        self._operation_ids = operation_ids
         self._settle_s = settle_ms / 1000
-        self._scripts = StateScripts.load()
+        kept = check_operation_ids(operation_ids)
+        self._scripts = StateScripts.load(ttl_ms=self._ttl_ms, log_ttl_ms=log_ttl_ms(self._ttl_ms), kept=kept)
 
     def get(
         self,
@@ -129,14 +134,8 @@ class ScriptedContextStore:
         arguments: list[str | bytes] = [change.expected, change.record, str(self._ttl_ms), *sha1]
         return self._commands.run(self._scripts.compare_and_set, [key], arguments, self._note(change.scope))
 
-    def _attempt(self, change: _Change, operation: Operation, sha1: str = "") -> _LogReply:
-        arguments: list[str | bytes] = [
-            change.expected,
-            change.version,
-            change.record,
-            str(self._ttl_ms),
-            sha1,
-        ]
+    def _attempt(self, change: _Change, operation: Operation, *sha1: str) -> _LogReply:
+        arguments: list[str | bytes] = [change.expected, change.record, *sha1]
         try:
             reply = self._run_on_log(self._scripts.commit, change.scope, operation, arguments)
         except Exception as error:  # noqa: BLE001 -- a client's errors are its own; each may be a lost reply
@@ -175,13 +174,7 @@ class ScriptedContextStore:
         self, script: Script, scope: Scope, operation: Operation, arguments: Sequence[str | bytes]
     ) -> object:
         keys = [state_key(scope, self._key_prefix), operations_key(scope, self._key_prefix)]
-        about = [
-            operation_field(operation),
-            operation.input_hash,
-            str(operation.epoch),
-            str(self._operation_ids),
-            str(log_ttl_ms(self._ttl_ms)),
-        ]
+        about = [operation_field(operation), operation.input_hash, str(operation.epoch)]
         note = self._note(scope) if script is self._scripts.commit else None
         return self._commands.run(script, keys, [*about, *arguments], note)
 
@@ -203,6 +196,8 @@ class ScriptedContextStore:
 
 
 def _parse_reply(reply: object) -> _LogReply:
+    if type(reply) is int and reply == 1:
+        return _LogReply("written", "", None)
     if not isinstance(reply, list | tuple) or len(reply) != 3:
         raise ContextError("INVALID_STATE", "the state script gave an unknown reply")
     status, entry, version = (part.decode() if isinstance(part, bytes) else str(part) for part in reply)

@@ -14,10 +14,14 @@ class Script:
     sha1: str
 
     @classmethod
-    def load(cls, *names: str) -> Self:
-        """The last of the files, with the ones before it as its prelude."""
+    def load(cls, *names: str, **constants: str) -> Self:
+        """The last of the files, with the constants and the files before it as its prelude.
+
+        What never changes for a store is a constant: an argument would have to be sent with every call.
+        """
         folder = files("ditto_tasks.state") / "lua"
-        text = "\n".join((folder / f"{name}.lua").read_text("utf-8") for name in names)
+        lines = [f"local {name} = {value}" for name, value in constants.items()]
+        text = "\n".join([*lines, *((folder / f"{name}.lua").read_text("utf-8") for name in names)])
         return cls(text, hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest())
 
 
@@ -32,13 +36,22 @@ class StateScripts:
     give_up: Script
 
     @classmethod
-    def load(cls) -> Self:
-        """Read them from the package."""
-        log = ("matches", "remember")
+    def load(cls, *, ttl_ms: int, log_ttl_ms: int, kept: int) -> Self:
+        """Read them from the package, for states that live `ttl_ms` and logs of `kept` operations."""
+        constants = {
+            "TTL_MS": f"'{ttl_ms}'",
+            "LOG_TTL_MS": f"'{log_ttl_ms}'",
+            "KEPT": str(kept),
+            "SWEEP": str(-(-kept // 4)),
+        }
+
+        def on_log(name: str) -> Script:
+            return Script.load("matches", "remember", name, **constants)
+
         return cls(
             compare_and_set=Script.load("matches", "compare_and_set"),
-            commit=Script.load(*log, "commit"),
-            refuse=Script.load(*log, "refuse"),
-            recall=Script.load(*log, "recall"),
-            give_up=Script.load(*log, "give_up"),
+            commit=on_log("commit"),
+            refuse=on_log("refuse"),
+            recall=on_log("recall"),
+            give_up=on_log("give_up"),
         )

@@ -16,7 +16,7 @@ from support.proxies import TlsProxy, to_socket
 PASSWORD: Final = "for-tests-only"  # of servers that live for seconds on loopback
 # What the user of a worker needs for the state, and no more; docs/operations.md shows the same line.
 STATE_ACL: Final = (
-    "~ditto:context:* +get +getrange +set +exists +pttl +pexpire +hget +hset +hdel +hincrby +zadd "
+    "~ditto:context:* +get +getrange +set +exists +pttl +pexpire +hget +hmget +hgetall +hset +hdel +zadd "
     "+zremrangebyscore +zscan +scan +time +eval +evalsha +ping +select +hello +client|setinfo"
 )
 CLUSTER_NODES: Final = 3  # with fewer masters a cluster cannot vote

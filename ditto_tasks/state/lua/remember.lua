@@ -1,19 +1,33 @@
--- Prelude of the scripts that write the operation log, a hash:
--- "op:<id>" -> "<input hash> <kind> <value>", "slot:<n>" -> the field in that place, "count", "epoch".
--- The slots are a ring: a new operation takes the place of the oldest of the newest `kept` ones.
+-- Prelude of the scripts on an operation log, a hash:
+-- "op:<id>" -> "<number> <input hash> <kind> <value>", "count" = the highest number, "epoch" = the highest seen.
 -- Kinds: v = wrote version <value>, c = refused with code <value>, x = the attempts to write the versions
 -- <value> were given up; they must not be applied late, while the operation itself is still open.
+-- KEPT operations are known at least; older ones are dropped when SWEEP more have come, which costs less each.
+
 local function outcome_of(entry)
-  return entry and not string.find(entry, '^%S+ x ') and entry
+  return entry and not string.find(entry, '^%d+ %S+ x ') and entry
 end
 
-local function remember(log, field, known, text, epoch, kept, ttl)
-  if not known then
-    local slot = 'slot:' .. (redis.call('HINCRBY', log, 'count', 1) % tonumber(kept))
-    local oldest = redis.call('HGET', log, slot)
-    if oldest then redis.call('HDEL', log, oldest) end
-    redis.call('HSET', log, slot, field)
+local function is_fenced(epoch, newest)
+  return newest and tonumber(epoch) < tonumber(newest)
+end
+
+local function forget(log, last)
+  local fields = redis.call('HGETALL', log)
+  for i = 1, #fields, 2 do
+    local number = string.match(fields[i + 1], '^(%d+) ')
+    if number and tonumber(number) <= last then redis.call('HDEL', log, fields[i]) end
   end
-  redis.call('HSET', log, field, text, 'epoch', epoch)
-  redis.call('PEXPIRE', log, ttl)
+end
+
+-- epoch and count are strings, as numbers cost their formatting at each use; newest = the epoch recorded.
+local function remember(log, field, text, epoch, newest, count)
+  count = string.format('%d', (count or 0) + 1)
+  if epoch == newest then
+    redis.call('HSET', log, field, count .. text, 'count', count)
+  else
+    redis.call('HSET', log, field, count .. text, 'count', count, 'epoch', epoch)
+  end
+  redis.call('PEXPIRE', log, LOG_TTL_MS)
+  if count % SWEEP == 0 then forget(log, count - KEPT) end
 end
