@@ -26,7 +26,16 @@ from ditto_tasks.nodes import CONTEXT, NodeType
 from ditto_tasks.pipelines.bindings import BINDINGS, Binding, bind
 from ditto_tasks.pipelines.steps import step_of
 from ditto_tasks.routing import is_scoped
-from ditto_tasks.task import NO_EPOCH, NO_OPTIONS, OPTIONS_KEY, Reply, TaskCall, TaskOptions, parse_options, raised
+from ditto_tasks.task import (
+    NO_EPOCH,
+    NO_OPTIONS,
+    OPTIONS_KEY,
+    Reply,
+    TaskCall,
+    TaskOptions,
+    parse_options,
+    raised,
+)
 
 if TYPE_CHECKING:
     from ditto_tasks.celery import DittoCelery
@@ -50,6 +59,9 @@ class NodeTask(Task):  # type: ignore[type-arg]  # celery's class is generic in 
     @property
     def ditto(self) -> DittoCelery:
         return cast("DittoCelery", self.app)
+
+    def __call__(self, /, *upstream: object, **wire: Any) -> object:  # Celery's own takes no wire key `self`
+        return self.run(*upstream, **wire)
 
     def run(self, /, *upstream: object, **wire: Any) -> object:  # any JSON
         """Run the node's handler, as a step of its pipeline if it is one."""
@@ -116,8 +128,17 @@ class NodeTask(Task):  # type: ignore[type-arg]  # celery's class is generic in 
             dependencies=self.ditto.dependencies,
             refuse=_refusal(request.get(REFUSE_HEADER)),
             token=CancelToken(),
-            interruption=lambda: self.ditto.coordination.interruption(task_id, options.deadline_ms),
+            interruption=lambda: self._interruption(task_id, options.deadline_ms),
         )
+
+    def _interruption(self, task_id: str, deadline_ms: int | None) -> DittoError | None:
+        try:
+            return self.ditto.coordination.interruption(task_id, deadline_ms)
+        except Exception as exc:  # a driver's text may hold an address
+            kind = type(exc).__name__
+            raise StateBackendError(
+                "STATE_BACKEND_UNAVAILABLE", f"the broker could not be asked for a cancel: {kind}"
+            ) from exc
 
     def _bound(self, upstream: tuple[object, ...], wire: JsonObject, options: TaskOptions) -> JsonObject:
         if options.bind is None:

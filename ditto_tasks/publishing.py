@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from ditto_tasks.canonical import scope_key
 from ditto_tasks.errors import ContextError, DittoError, NodeInputError, PublishError
-from ditto_tasks.json_values import InvalidJson, JsonObject, freeze
+from ditto_tasks.json_values import MAX_DEPTH, TOO_DEEP, InvalidJson, JsonObject, JsonValue, freeze, pointer
 from ditto_tasks.models import WireModel
 from ditto_tasks.nodes import CONTEXT, NodeType
 from ditto_tasks.routing import HIDDEN_ARGUMENTS, is_scoped, needs_shard, shard_queue_of, visible_arguments
@@ -20,6 +20,9 @@ from ditto_tasks.tenants import tenant_of
 
 MAX_MESSAGE_BYTES: Final = 4 * 1024 * 1024
 WIRE_DEPTH: Final = 204  # content may be 200 deep, and stands at most 4 levels down in an input
+CONTENT_KEYS: Final = frozenset(
+    {"content", "metadata", "query", "options", "arguments", "inputSchema", "value"}
+)
 REORDERING: Final = ("eta", "countdown", "expires", "priority", "expiration")
 MISROUTING: Final = ("exchange", "routing_key")
 # queues are lists, which need no declaring; the repr of arguments would hold content
@@ -113,9 +116,25 @@ def _refuse(option: str, reason: str) -> None:
 def _content(wire: Mapping[str, object], error: type[DittoError]) -> JsonObject:
     plain = {key: _wire_value(value) for key, value in wire.items()}
     try:
-        return freeze(plain, max_depth=WIRE_DEPTH)  # type: ignore[return-value]  # a dict gives a FrozenDict
+        frozen = freeze(plain, max_depth=WIRE_DEPTH)
+        _check_content_depth(frozen)
     except InvalidJson as problem:
         raise error.invalid_input(problem.path, problem.reason) from None
+    return cast("JsonObject", frozen)
+
+
+def _check_content_depth(value: JsonValue) -> None:
+    """Refuse content over 200 levels. Frozen containers know their depth, so only deep ones are entered."""
+    children = value.items() if isinstance(value, dict) else enumerate(cast("list[JsonValue]", value))
+    for key, child in children:
+        if getattr(child, "depth", 0) <= MAX_DEPTH:
+            continue
+        if key in CONTENT_KEYS:
+            raise InvalidJson(pointer(key), TOO_DEEP)
+        try:
+            _check_content_depth(child)
+        except InvalidJson as problem:
+            raise problem.within(key) from None
 
 
 def _wire_value(value: object) -> object:

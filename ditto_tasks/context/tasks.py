@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final, cast
 
-from ditto_tasks.canonical import canonical_json
+from ditto_tasks.canonical import canonical_text
 from ditto_tasks.context.base import ContextExecution, ContextServices
 from ditto_tasks.context.models import Context, ContextSelection
 from ditto_tasks.context.nodes.dispatch import dispatch
@@ -17,7 +17,7 @@ from ditto_tasks.context.steps import drive
 from ditto_tasks.context.task_store import MutationRules, MutationStore, ReadStore
 from ditto_tasks.context.tokens import count_tokens
 from ditto_tasks.errors import ContextError, DittoError, ServiceError
-from ditto_tasks.json_values import JsonObject, JsonValue
+from ditto_tasks.json_values import MESSAGE_DEPTH, JsonObject, JsonValue, freeze
 from ditto_tasks.models import Scope, to_wire
 from ditto_tasks.state.base import ContextStateStore, Operation, Outcome, StoredContext
 from ditto_tasks.task import Handler, TaskCall, raised
@@ -157,13 +157,13 @@ def _execution(call: TaskCall, opened: OpenContext, services: ContextServices) -
 
 
 def _mutation_store(call: TaskCall, opened: OpenContext) -> MutationStore:
-    digest = hashlib.sha256(canonical_json([call.node, call.wire]).encode()).hexdigest()
+    digest = hashlib.sha256(canonical_text(freeze([call.node, call.wire], max_depth=MESSAGE_DEPTH)).encode())
     rules = MutationRules(
         create_missing=call.options.on_missing == "create",
         only_if_absent=call.options.if_absent,
         timeout_ms=opened.mutation_timeout_ms,
     )
-    operation = Operation(call.operation_id, digest, call.epoch)
+    operation = Operation(call.operation_id, digest.hexdigest(), call.epoch)
     return MutationStore(cast("ContextStateStore", opened.services.state_store), operation, rules)
 
 

@@ -68,7 +68,9 @@ def stored(deployment: Deployment, scope: dict[str, str]) -> object:
     return deployment.state.get("ditto:context:" + scope_key(scope))
 
 
-@pytest.mark.parametrize(("node", "field"), [(node, field) for node, names in FIELDS.items() for field in names])
+@pytest.mark.parametrize(
+    ("node", "field"), [(node, field) for node, names in FIELDS.items() for field in names]
+)
 def test_a_bad_field_is_refused_and_changes_nothing(
     deployment: Deployment, scope: dict[str, str], node: str, field: str
 ) -> None:
@@ -84,8 +86,12 @@ def test_a_bad_field_is_refused_and_changes_nothing(
     assert deployment.call("CONTEXT.LOAD", scope=scope) == {"items": [HELLO]}
 
 
-@pytest.mark.parametrize("kind", ["NaN", "infinity", "10**400", "201 deep", "10,000 deep", "a set", "bytes", "an int key"])
-def test_content_outside_of_json_is_refused_by_the_sender(deployment: Deployment, scope: dict[str, str], kind: str) -> None:
+@pytest.mark.parametrize(
+    "kind", ["NaN", "infinity", "10**400", "201 deep", "10,000 deep", "a set", "bytes", "an int key"]
+)
+def test_content_outside_of_json_is_refused_by_the_sender(
+    deployment: Deployment, scope: dict[str, str], kind: str
+) -> None:
     """INVALID_INPUT names the path, and nothing is sent."""
     with pytest.raises(ContextError) as caught:
         deployment.call("CONTEXT.UPDATE", scope=scope, add=[{"id": "a", "content": VALUES[kind]}])

@@ -45,12 +45,16 @@ def test_explicit_calls_return_what_the_nodes_return_in_process(deployment: Depl
     assert deployment.call("CONTEXT.UPDATE", context=context, add=[BYE]) == {"items": [HELLO, BYE]}
     selection = deployment.call("CONTEXT.SELECT", context=context, purpose="infer", query="hello")
     assert selection == {"purpose": "infer", "context": context, "selectedItemIds": ["hello"]}
-    assert deployment.call("CONTEXT.COMPRESS", context={"items": [HELLO, BYE]}, maxItems=1) == {"items": [BYE]}
+    assert deployment.call("CONTEXT.COMPRESS", context={"items": [HELLO, BYE]}, maxItems=1) == {
+        "items": [BYE]
+    }
 
 
 def test_scoped_mutations_answer_with_a_receipt(deployment: Deployment, scope: dict[str, str]) -> None:
     """A receipt names scope, version, sizes and the operation, which is the task id by default."""
-    receipt = deployment.call("CONTEXT.LOAD", task_id=f"load-{scope['sessionId']}", scope=scope, sources=[HELLO])
+    receipt = deployment.call(
+        "CONTEXT.LOAD", task_id=f"load-{scope['sessionId']}", scope=scope, sources=[HELLO]
+    )
     version = receipt.pop("version")
     assert receipt == {
         "scope": scope,
@@ -68,7 +72,9 @@ def test_all_four_nodes_work_on_stored_state(deployment: Deployment, scope: dict
     second = deployment.call("CONTEXT.UPDATE", scope=scope, add=[BYE], expectedVersion=first)["version"]
     assert second != first
     assert deployment.call("CONTEXT.LOAD", scope=scope) == {"items": [HELLO, BYE]}
-    assert deployment.call("CONTEXT.SELECT", scope=scope, purpose="infer", limit=1)["selectedItemIds"] == ["bye"]
+    assert deployment.call("CONTEXT.SELECT", scope=scope, purpose="infer", limit=1)["selectedItemIds"] == [
+        "bye"
+    ]
     assert deployment.call("CONTEXT.COMPRESS", scope=scope, maxItems=1)["items"] == 1
     assert deployment.call("CONTEXT.LOAD", scope=scope) == {"items": [BYE]}
 
@@ -77,12 +83,20 @@ def test_reads_with_a_receipt_name_the_version(deployment: Deployment, scope: di
     """The option reply=receipt adds the version to what LOAD {scope} and SELECT return."""
     version = deployment.call("CONTEXT.LOAD", scope=scope, sources=[HELLO])["version"]
     loaded = deployment.call("CONTEXT.LOAD", options={"reply": "receipt"}, scope=scope)
-    assert loaded == {"scope": scope, "version": version, "items": 1, "tokens": 4, "context": {"items": [HELLO]}}
+    assert loaded == {
+        "scope": scope,
+        "version": version,
+        "items": 1,
+        "tokens": 4,
+        "context": {"items": [HELLO]},
+    }
     selected = deployment.call("CONTEXT.SELECT", options={"reply": "receipt"}, scope=scope, purpose="infer")
     assert (selected["version"], selected["selection"]["selectedItemIds"]) == (version, ["hello"])
 
 
-def test_session_reads_wait_behind_the_scopes_mutations(deployment: Deployment, scope: dict[str, str]) -> None:
+def test_session_reads_wait_behind_the_scopes_mutations(
+    deployment: Deployment, scope: dict[str, str]
+) -> None:
     """A read with consistency=session sees the mutation that was sent just before it."""
     deployment.call("CONTEXT.LOAD", scope=scope, sources=[HELLO])
     deployment.send("CONTEXT.UPDATE", scope=scope, add=[BYE])
@@ -109,7 +123,9 @@ def test_a_repeated_operation_has_one_effect(deployment: Deployment, scope: dict
     assert stored(deployment, scope) == before
 
 
-def test_a_repeated_operation_with_other_input_is_a_mismatch(deployment: Deployment, scope: dict[str, str]) -> None:
+def test_a_repeated_operation_with_other_input_is_a_mismatch(
+    deployment: Deployment, scope: dict[str, str]
+) -> None:
     """OPERATION_MISMATCH, and the state stays."""
     deployment.call("CONTEXT.LOAD", options={"operationId": "once"}, scope=scope, sources=[HELLO])
     before = stored(deployment, scope)
@@ -127,7 +143,9 @@ def test_a_recorded_refusal_is_met_again(deployment: Deployment, scope: dict[str
     assert deployment.call("CONTEXT.LOAD", scope=scope) == {"items": []}
 
 
-def test_a_conflict_is_typed_and_names_the_current_version(deployment: Deployment, scope: dict[str, str]) -> None:
+def test_a_conflict_is_typed_and_names_the_current_version(
+    deployment: Deployment, scope: dict[str, str]
+) -> None:
     """STATE_CONFLICT reaches the client as a ContextError with details.current_version."""
     version = deployment.call("CONTEXT.LOAD", scope=scope, sources=[HELLO])["version"]
     error = refused(deployment, "CONTEXT.UPDATE", scope=scope, add=[BYE], expectedVersion="other")
@@ -162,7 +180,9 @@ def test_a_call_past_its_deadline_does_nothing(deployment: Deployment, scope: di
     assert stored(deployment, scope) is None
 
 
-def test_a_committed_mutation_is_never_reported_as_late(deployment: Deployment, scope: dict[str, str]) -> None:
+def test_a_committed_mutation_is_never_reported_as_late(
+    deployment: Deployment, scope: dict[str, str]
+) -> None:
     """A second delivery after the deadline answers with the receipt of the first."""
     deployment.call("CONTEXT.LOAD", options={"operationId": "x"}, scope=scope, sources=[HELLO])
     late = {"operationId": "x", "deadlineMs": 1}
@@ -191,7 +211,9 @@ def test_a_cancelled_call_does_nothing(deployment: Deployment, scope: dict[str, 
         {"bind": "nothing"},
     ],
 )
-def test_bad_options_are_invalid_input(deployment: Deployment, scope: dict[str, str], options: dict[str, object]) -> None:
+def test_bad_options_are_invalid_input(
+    deployment: Deployment, scope: dict[str, str], options: dict[str, object]
+) -> None:
     """An unknown option, a wrong value, or an option of another node changes nothing."""
     error = refused(deployment, "CONTEXT.LOAD", options=options, scope=scope, sources=[HELLO])
     assert (type(error), error.code) == (ContextError, "INVALID_INPUT")

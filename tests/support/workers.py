@@ -42,7 +42,7 @@ def client_app(server: EmbeddedServer, **more: str) -> DittoCelery:
 
 
 def every_queue() -> list[str]:
-    """What one worker serves until workers take shards by themselves: the ordinary and all shard queues."""
+    """The ordinary queues and those of all shards."""
     shards = default_settings().runtime.shards.count
     return [*ORDINARY_QUEUES, *(shard_queue(shard) for shard in range(shards))]
 
@@ -160,11 +160,25 @@ class Deployment:
         self.state.close()
         self.server.stop()
 
-    def call(self, node: str, *, options: Mapping[str, object] | None = None, task_id: str | None = None, **wire: Any) -> Any:
+    def call(
+        self,
+        node: str,
+        *,
+        options: Mapping[str, object] | None = None,
+        task_id: str | None = None,
+        **wire: Any,
+    ) -> Any:
         """Send one call and wait for its result; raises what the task raised."""
         return self.send(node, options=options, task_id=task_id, **wire).get(timeout=RESULT_TIMEOUT_S)
 
-    def send(self, node: str, *, options: Mapping[str, object] | None = None, task_id: str | None = None, **wire: Any) -> Any:
+    def send(
+        self,
+        node: str,
+        *,
+        options: Mapping[str, object] | None = None,
+        task_id: str | None = None,
+        **wire: Any,
+    ) -> Any:
         """Send one call."""
         kwargs = {**wire, **({"ditto": dict(options)} if options is not None else {})}
         return self.app.send_task(node, kwargs=kwargs, task_id=task_id)
