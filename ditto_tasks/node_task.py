@@ -214,5 +214,5 @@ def task_class(row: NodeType) -> type[NodeTask]:
 
 
 def _refusal(code: str | None) -> str | None:
-    """The code that an operation is refused with. When the store's absence is the code, it is tried once more."""
+    """The code to refuse an operation with; if it is the absence of the store, the call is tried again."""
     return None if code in STORE_IS_AWAY else code

@@ -14,6 +14,12 @@ from ditto_tasks.worker.service import ShardService
 logger = get_logger(__name__)
 
 EX_FAILURE: Final = 1
+# A result that can't be stored now is stored later. Otherwise Celery would tell the caller of a committed
+# mutation that it failed, as soon as the result server is back.
+PATIENT_RESULTS: Final = {
+    "result_backend_always_retry": True,
+    "result_backend_max_sleep_between_retries_ms": 1_000,
+}
 
 
 class ShardStep(bootsteps.StartStopStep):  # type: ignore[misc]  # celery's is untyped
@@ -24,6 +30,7 @@ class ShardStep(bootsteps.StartStopStep):  # type: ignore[misc]  # celery's is u
     def __init__(self, consumer: Any, **_options: Any) -> None:  # Celery's edge
         super().__init__(consumer)
         self._takes_shards = takes_shards(consumer.app.amqp.queues)
+        consumer.app.conf.update(PATIENT_RESULTS)
         self._service: ShardService | None = None
 
     def include_if(self, consumer: Any) -> bool:  # Celery's edge

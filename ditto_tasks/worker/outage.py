@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 logger = get_logger(__name__)
 
 PROBE_S: Final = 1.0
+FIRST_PROBE_S: Final = 0.05  # most outages are one broken connection
 PATIENCE_MS: Final = 60_000  # how long a message waits for the store before its caller is told
 CODE: Final = "STATE_BACKEND_UNAVAILABLE"
 
@@ -53,6 +54,7 @@ class Outage:
 
     def _probe(self) -> None:
         since_s = time.monotonic()
+        time.sleep(FIRST_PROBE_S)
         while not self._is_reachable():
             try:
                 self._refuse_overdue((time.monotonic() - since_s) * 1000)

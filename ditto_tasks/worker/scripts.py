@@ -36,6 +36,7 @@ class Taken:
     message: bytes
     seq: str
     deaths: int
+    tried: bool  # it was in work before, so that its operation may have been committed
 
     @property
     def is_suspect(self) -> bool:
@@ -152,8 +153,8 @@ class ShardScripts:
 
 
 def _taken(answer: Sequence[bytes]) -> Taken:
-    message, seq, deaths = answer
-    return Taken(message, seq.decode(), int(deaths))
+    message, seq, deaths, tried = answer
+    return Taken(message, seq.decode(), int(deaths), tried == b"1")
 
 
 def _lua_files() -> list[Traversable]:

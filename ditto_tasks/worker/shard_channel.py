@@ -52,7 +52,7 @@ class ShardChannel:
         envelope["headers"].pop(REFUSE_HEADER, None)
         if delivery.refuse is not None:
             envelope["headers"][REFUSE_HEADER] = delivery.refuse
-        if delivery.taken.deaths:
+        if delivery.taken.tried:
             envelope["properties"]["delivery_info"]["redelivered"] = True
         message = Message(envelope, channel=self, accept=ACCEPT)
         self._deliveries[message.delivery_tag] = delivery

@@ -7,5 +7,5 @@ if known[1] ~= ARGV[1] or known[2] ~= ARGV[2] or redis.call('DEL', KEYS[2]) == 0
     return 0
 end
 redis.call('LPUSH', KEYS[3], ARGV[3])
-redis.call('HDEL', KEYS[1], 'started', 'deaths')
+redis.call('HDEL', KEYS[1], 'started', 'deaths', 'tried')
 return 1

@@ -18,7 +18,9 @@ local epoch = math.max((tonumber(known[1]) or 0) + 1, now[1] * 1000 + math.floor
 if known[3] and known[2] ~= ARGV[1] then
     redis.call('HINCRBY', KEYS[2], 'deaths', 1)
 end
-while redis.call('LMOVE', KEYS[4], KEYS[3], 'LEFT', 'RIGHT') do end
+while redis.call('LMOVE', KEYS[4], KEYS[3], 'LEFT', 'RIGHT') do
+    redis.call('HSET', KEYS[2], 'tried', 1)
+end
 redis.call('HDEL', KEYS[2], 'started')
 local text = string.format('%.0f', epoch)
 redis.call('HSET', KEYS[2], 'epoch', text, 'owner', ARGV[1])

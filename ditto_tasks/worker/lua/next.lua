@@ -5,19 +5,20 @@
 -- ARGV epoch, seq to settle ('' = none), 'ack' | 'back' (to the head again), '1' = take one,
 --      '1' = a thread is free so that the message starts at once, '1' = a suspect may run,
 --      deaths that make a suspect, deaths that bury
--- returns {'fenced'}, {'empty'}, {'suspect'} (it has to wait) or {'message', bytes, seq, deaths}
-local known = redis.call('HMGET', KEYS[1], 'epoch', 'seq', 'deaths')
+-- returns {'fenced'}, {'empty'}, {'suspect'} (it has to wait) or {'message', bytes, seq, deaths, tried before}
+local known = redis.call('HMGET', KEYS[1], 'epoch', 'seq', 'deaths', 'tried')
 if known[1] ~= ARGV[1] then
     return {'fenced'}
 end
-local deaths = tonumber(known[3]) or 0
+local deaths, tried = tonumber(known[3]) or 0, known[4] or '0'
 if ARGV[2] ~= '' and ARGV[2] == known[2] then
     if ARGV[3] == 'back' then
         redis.call('LMOVE', KEYS[3], KEYS[2], 'LEFT', 'RIGHT')
         redis.call('HDEL', KEYS[1], 'started')
+        redis.call('HSET', KEYS[1], 'tried', 1)
     elseif redis.call('DEL', KEYS[3]) == 1 then
-        redis.call('HDEL', KEYS[1], 'started', 'deaths')
-        deaths = 0
+        redis.call('HDEL', KEYS[1], 'started', 'deaths', 'tried')
+        deaths, tried = 0, '0'
     end
 end
 if ARGV[4] ~= '1' then
@@ -40,4 +41,4 @@ if ARGV[5] == '1' and deaths < tonumber(ARGV[8]) then
     local now = redis.call('TIME')
     redis.call('HSET', KEYS[1], 'started', string.format('%.0f', now[1] * 1000 + math.floor(now[2] / 1000)))
 end
-return {'message', message, seq, deaths}
+return {'message', message, seq, deaths, tried}

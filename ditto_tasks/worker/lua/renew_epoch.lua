@@ -7,7 +7,9 @@ if redis.call('GET', KEYS[1]) ~= ARGV[1] or redis.call('HGET', KEYS[2], 'epoch')
 end
 local now = redis.call('TIME')
 local epoch = string.format('%.0f', math.max(ARGV[2] + 1, now[1] * 1000 + math.floor(now[2] / 1000)))
-while redis.call('LMOVE', KEYS[4], KEYS[3], 'LEFT', 'RIGHT') do end
+while redis.call('LMOVE', KEYS[4], KEYS[3], 'LEFT', 'RIGHT') do
+    redis.call('HSET', KEYS[2], 'tried', 1)
+end
 redis.call('HDEL', KEYS[2], 'started')
 redis.call('HSET', KEYS[2], 'epoch', epoch)
 return epoch
