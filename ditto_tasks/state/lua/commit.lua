@@ -8,7 +8,7 @@ local log = redis.call('HMGET', KEYS[2], ARGV[1], 'epoch', 'count')
 local known, written = log[1], string.sub(ARGV[5], 13, 48)
 if outcome_of(known) then return {'known', known, version_of(KEYS[1]) or ''} end
 if known and string.find(known, written, 1, true) then return {'void', '', ''} end
-if is_fenced(ARGV[3], log[2]) then return {'fenced', '', ''} end
+if log[2] and tonumber(ARGV[3]) < tonumber(log[2]) then return {'fenced', '', ''} end
 local verdict, version = matches(KEYS[1], ARGV[4], ARGV[6] or '')
 if verdict == 'foreign' then return {'foreign', '', ''} end
 if verdict == 'no' then return {'conflict', '', version} end

@@ -4,6 +4,6 @@
 local log = redis.call('HMGET', KEYS[2], ARGV[1], 'epoch', 'count')
 local version = version_of(KEYS[1]) or ''
 if outcome_of(log[1]) then return {'known', log[1], version} end
-if is_fenced(ARGV[3], log[2]) then return {'fenced', '', version} end
+if log[2] and tonumber(ARGV[3]) < tonumber(log[2]) then return {'fenced', '', version} end
 remember(KEYS[2], ARGV[1], ' ' .. ARGV[2] .. ' c ' .. ARGV[4], ARGV[3], log[2], log[3])
 return {'written', '', version}

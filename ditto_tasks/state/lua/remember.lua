@@ -8,18 +8,6 @@ local function outcome_of(entry)
   return entry and not string.find(entry, '^%d+ %S+ x ') and entry
 end
 
-local function is_fenced(epoch, newest)
-  return newest and tonumber(epoch) < tonumber(newest)
-end
-
-local function forget(log, last)
-  local fields = redis.call('HGETALL', log)
-  for i = 1, #fields, 2 do
-    local number = string.match(fields[i + 1], '^(%d+) ')
-    if number and tonumber(number) <= last then redis.call('HDEL', log, fields[i]) end
-  end
-end
-
 -- epoch and count are strings, as numbers cost their formatting at each use; newest = the epoch recorded.
 local function remember(log, field, text, epoch, newest, count)
   count = string.format('%d', (count or 0) + 1)
@@ -29,5 +17,10 @@ local function remember(log, field, text, epoch, newest, count)
     redis.call('HSET', log, field, count .. text, 'count', count, 'epoch', epoch)
   end
   redis.call('PEXPIRE', log, LOG_TTL_MS)
-  if count % SWEEP == 0 then forget(log, count - KEPT) end
+  if count % SWEEP ~= 0 then return end
+  local fields = redis.call('HGETALL', log)
+  for i = 1, #fields, 2 do
+    local number = string.match(fields[i + 1], '^(%d+) ')
+    if number and tonumber(number) <= count - KEPT then redis.call('HDEL', log, fields[i]) end
+  end
 end
