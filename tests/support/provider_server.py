@@ -178,3 +178,25 @@ def chat_chunk(delta: object, *, finish: str | None = None) -> dict[str, object]
 def tool_call(call_id: str, name: str, arguments: str) -> dict[str, object]:
     """A tool call as chat completions write it; the arguments are JSON text."""
     return {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
+
+
+def message_answer(*blocks: object, stop: str | None = "end_turn", usage: object = None) -> Reply:
+    """A whole Messages answer of content blocks."""
+    answer: dict[str, object] = {"id": "m1", "type": "message", "role": "assistant", "model": "m"}
+    answer |= {"content": list(blocks), "stop_reason": stop}
+    return as_json(answer if usage is None else {**answer, "usage": usage})
+
+
+def message_events(*deltas: object, stop: str | None = "end_turn") -> list[dict[str, object]]:
+    """The events of a streamed message whose first block brings the deltas."""
+    start = {"type": "message", "role": "assistant", "content": [], "usage": {"input_tokens": 4}}
+    block = {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}
+    return [
+        {"type": "message_start", "message": start},
+        block,
+        {"type": "ping"},
+        *({"type": "content_block_delta", "index": 0, "delta": delta} for delta in deltas),
+        {"type": "content_block_stop", "index": 0},
+        {"type": "message_delta", "delta": {"stop_reason": stop}, "usage": {"output_tokens": 2}},
+        {"type": "message_stop"},
+    ]
