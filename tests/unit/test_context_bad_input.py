@@ -138,7 +138,7 @@ def test_scopes(key: str | None, name: str) -> None:
     nodes = ContextNodes(services=ContextServices(state_store=InMemoryContextStore()))
     valid = key is not None and name in ("surrogate", "10 kB")
     with pytest.raises(ContextError) as caught:
-        nodes.update(scope=scope, add=5)  # type: ignore[arg-type]  # bad on purpose
+        nodes.update(scope=scope, add=5)
     assert caught.value.code == ("CONTEXT_NOT_FOUND" if valid else "INVALID_INPUT")
 
 

@@ -50,7 +50,7 @@ def test_ids_hash_the_whole_source() -> None:
     reference = {"uri": "u", "mediaType": "t", "x": [1]}
     loaded = NODES.load(sources=[message, reference])
     assert ids(loaded) == [stable_id("message", message), stable_id("reference", reference)]
-    models = [ContextMessage(**message), Reference(uri="u", media_type="t", x=[1])]  # type: ignore[call-arg]  # extra
+    models = [ContextMessage(**message), Reference(uri="u", media_type="t", x=[1])]
     assert NODES.load(sources=models) == loaded
 
 
@@ -58,7 +58,7 @@ def test_references_point() -> None:
     """A reference becomes an item with the whole reference as content and source, over any inline limit."""
     reference = {"uri": "u" * 100, "z": 1}
     loaded = ContextNodes(policy={"maxInlineBytes": 1}).load(sources=[reference])
-    assert to_wire(loaded.items[0])["content"] == [{"type": "reference", "reference": reference}]  # type: ignore[index,call-overload]  # a dict
+    assert to_wire(loaded.items[0])["content"] == [{"type": "reference", "reference": reference}]
     assert to_wire(loaded.items[0].source) == reference
 
 
@@ -111,12 +111,12 @@ def test_inline_limit() -> None:
 
 def test_items_keep_extra_fields_and_models_are_taken_as_they_are() -> None:
     """Extra fields of an item stay, frozen; an item that is a model is not copied."""
-    model = ContextItem(id="a", content=None, extra={"b": [1]})  # type: ignore[call-arg]  # extra fields are kept
+    model = ContextItem(id="a", content=None, extra={"b": [1]})
     loaded = NODES.load(sources=[model])
     assert loaded.items[0] is model
     assert to_wire(loaded) == {"items": [{"id": "a", "content": None, "extra": {"b": [1]}}]}
     with pytest.raises(TypeError):
-        loaded.items[0].extra["b"].append(2)  # type: ignore[attr-defined]  # an extra field
+        loaded.items[0].extra["b"].append(2)
 
 
 class Resolver:

@@ -161,18 +161,18 @@ def test_a_write_in_between_is_a_conflict(nodes: ContextNodes, store: Store) -> 
 
 
 def _write_elsewhere(store: Store) -> None:
-    theirs = Context(items=[item("theirs")])  # type: ignore[arg-type]  # the wire form is taken as well
+    theirs = Context(items=[item("theirs")])
     store.inner.compare_and_set(Scope(session_id="s"), store.version(), theirs)
 
 
 @pytest.mark.parametrize(
     "answer",
-    [{"version": "1"}, 5, StoredContext("", Context(items=())), StoredContext("1", None)],  # type: ignore[arg-type]  # a broken store
+    [{"version": "1"}, 5, StoredContext("", Context(items=())), StoredContext("1", None)],
 )
 def test_a_broken_store(answer: Any) -> None:
     """What is no version with a context is INVALID_STATE."""
     broken = Store()
-    broken.inner.get = lambda *_: answer  # type: ignore[method-assign]  # a store of somebody else
+    broken.inner.get = lambda *_: answer
     nodes = ContextNodes(services=ContextServices(state_store=broken))
     assert refused(nodes.load, scope=SCOPE) == "INVALID_STATE"
 
@@ -187,10 +187,10 @@ def test_cancelled_before_the_write(nodes: ContextNodes, store: Store) -> None:
         token.cancel(KeyError("stop"))
         return read(scope)
 
-    store.inner.get = cancelling  # type: ignore[assignment,method-assign]  # cancels in the middle of the read
+    store.inner.get = cancelling
     with pytest.raises(KeyError, match="stop"):
         nodes.update(scope=SCOPE, add=[item("a")], call=token)
-    store.inner.get = read  # type: ignore[method-assign]  # as it was
+    store.inner.get = read
     assert (store.version(), store.calls.count("set")) == (version, 1)
 
 
@@ -228,7 +228,7 @@ def test_queue_runs_scoped_calls_only(store: Store) -> None:
 
 def test_redis_and_a_store_exclude_each_other(store: Store) -> None:
     """Both given is INVALID_INPUT at construction."""
-    options = RedisOptions(object())  # type: ignore[arg-type]  # never used
+    options = RedisOptions(object())
     services = ContextServices(state_store=store)
     assert refused(ContextNodes, redis=options, services=services) == "INVALID_INPUT"
 
@@ -236,7 +236,7 @@ def test_redis_and_a_store_exclude_each_other(store: Store) -> None:
 def test_input_models_may_be_scoped(nodes: ContextNodes) -> None:
     """An input model with a scope is taken like its wire form."""
     nodes.load(scope=SCOPE, sources=[])
-    request = UpdateInput(scope=Scope(session_id="s"), add=[item("a")])  # type: ignore[arg-type]  # wire form
+    request = UpdateInput(scope=Scope(session_id="s"), add=[item("a")])
     assert ids(nodes.update(request)) == ["a"]
     assert ids(nodes.execute("CONTEXT.UPDATE", request)) == ["a"]
     assert ids(nodes.update(request, remove_ids=["a"], add=[])) == []
