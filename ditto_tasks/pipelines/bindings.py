@@ -45,24 +45,24 @@ def searches_to_update(upstream: JsonValue, wire: JsonObject) -> JsonObject:
     return {**_without(wire, "onSearchFailure"), "ingress": ingress}
 
 
-def _found(answer: JsonValue, *, skip: bool) -> list[JsonValue]:
+def _found(answer: JsonValue, *, skip: bool) -> list[JsonObject]:
     if skip and failure_of(answer) is not None:
         return []
     output = output_of(answer)
     match cast(JsonObject, answer).get("node"):
         case "MEMORY.SEARCH":
-            return memory_to_context(cast(list[JsonValue], output))
+            return memory_to_context(output)
         case "RETRIEVAL.SEARCH":
-            return retrieval_to_context(cast(list[JsonValue], cast(JsonObject, output)["candidates"]))
+            return retrieval_to_context(cast(JsonObject, output)["candidates"])
         case node:
             raise PipelineError("INVALID_UPSTREAM", "a search was expected before this step", {"node": node})
 
 
-def _first_of_each_id(items: Sequence[JsonValue]) -> Iterator[JsonValue]:
+def _first_of_each_id(items: Sequence[JsonObject]) -> Iterator[JsonObject]:
     """Two searches find the same memory: the first one's score stands."""
     seen: set[object] = set()
     for item in items:
-        identity = cast(JsonObject, item)["id"]
+        identity = item["id"]
         if identity not in seen:
             seen.add(identity)
             yield item
@@ -97,8 +97,8 @@ def selection_to_sample(upstream: JsonValue, wire: JsonObject) -> JsonObject:
     selection = selection_of(upstream)
     require_selected(cast(Sequence[str], wire.get("requireIds", ())), selection)
     items = cast(JsonObject, selection["context"])["items"]
-    messages = context_to_messages(cast(list[JsonValue], items), wire["question"])
-    return {**_without(wire, "question", "requireIds"), "messages": messages}
+    messages = context_to_messages(items, wire["question"])
+    return {**_without(wire, "question", "requireIds"), "messages": list(messages)}
 
 
 def require_selected(required: Sequence[str], selection: JsonObject) -> None:
@@ -132,7 +132,7 @@ def context_to_write(upstream: JsonValue, wire: JsonObject) -> JsonObject:
         if not set(wanted) <= set(cast(set[str], set(by_id))):
             raise PipelineError("ITEM_NOT_STORED", "an item to remember is not in the context any more")
         items = [by_id[identity] for identity in wanted]
-    return {**_without(wire, "itemIds"), "memories": context_to_memory(cast(list[JsonValue], items))}
+    return {**_without(wire, "itemIds"), "memories": list(context_to_memory(list(items)))}
 
 
 def _items_of(result: JsonObject) -> JsonValue:

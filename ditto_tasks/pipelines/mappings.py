@@ -6,7 +6,7 @@ of one is a change of stored data.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Final, Literal
 
 from ditto_tasks.errors import PipelineError
@@ -16,6 +16,8 @@ MEMORY_SEARCH: Final = "MEMORY.SEARCH"
 RETRIEVAL_SEARCH: Final = "RETRIEVAL.SEARCH"
 OBSERVE: Final = "INTERACTION.OBSERVE"
 
+UNEXPECTED: Final = "the previous step's result does not have the expected shape"
+
 OnFailedObservation = Literal["raise", "add"]
 
 
@@ -24,9 +26,9 @@ def content_text(content: JsonValue) -> str:
     return content if isinstance(content, str) else encode(content).decode("utf-8")
 
 
-def memory_to_context(found: Iterable[JsonValue]) -> list[JsonValue]:
+def memory_to_context(found: JsonValue) -> list[JsonObject]:
     """MEMORY.SEARCH results as ingress of CONTEXT.UPDATE, one item a memory, in their order."""
-    return [_memory_item(_object(result)) for result in found]
+    return [_memory_item(_object(result)) for result in _array(found)]
 
 
 def _memory_item(result: JsonObject) -> JsonObject:
@@ -42,9 +44,9 @@ def _memory_item(result: JsonObject) -> JsonObject:
     }
 
 
-def retrieval_to_context(candidates: Iterable[JsonValue]) -> list[JsonValue]:
+def retrieval_to_context(candidates: JsonValue) -> list[JsonObject]:
     """RETRIEVAL.SEARCH candidates as ingress of CONTEXT.UPDATE; each must have an identity."""
-    return [_candidate_item(_object(candidate)) for candidate in candidates]
+    return [_candidate_item(_object(candidate)) for candidate in _array(candidates)]
 
 
 def _candidate_item(candidate: JsonObject) -> JsonObject:
@@ -83,18 +85,18 @@ def observation_to_context(
     }
 
 
-def context_to_memory(items: Iterable[JsonValue]) -> list[JsonValue]:
+def context_to_memory(items: JsonValue) -> list[JsonObject]:
     """Selected context items as MEMORY drafts, one an item."""
-    return [_draft(_object(item)) for item in items]
+    return [_draft(_object(item)) for item in _array(items)]
 
 
 def _draft(item: JsonObject) -> JsonObject:
     return {"content": item["content"], "metadata": {"contextItemId": item["id"]}}
 
 
-def context_to_messages(items: Iterable[JsonValue], question: JsonValue) -> list[JsonValue]:
+def context_to_messages(items: JsonValue, question: JsonValue) -> list[JsonObject]:
     """Selected context items as INFER messages, one an item, and then the question."""
-    messages: list[JsonValue] = [_message(_object(item)) for item in items]
+    messages = [_message(_object(item)) for item in _array(items)]
     messages.append({"role": "user", "content": content_text(question)})
     return messages
 
@@ -109,5 +111,11 @@ def _message(item: JsonObject) -> JsonObject:
 
 def _object(value: JsonValue) -> JsonObject:
     if not isinstance(value, dict):
-        raise PipelineError("INVALID_UPSTREAM", "the previous step's result does not have the expected shape")
+        raise PipelineError("INVALID_UPSTREAM", UNEXPECTED)
+    return value
+
+
+def _array(value: JsonValue) -> list[JsonValue]:
+    if not isinstance(value, list):
+        raise PipelineError("INVALID_UPSTREAM", UNEXPECTED)
     return value
