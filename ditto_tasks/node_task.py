@@ -210,7 +210,8 @@ def failed_result(node: str, execution_id: str, error: DittoError) -> JsonObject
 
 def task_class(row: NodeType) -> type[NodeTask]:
     """A task class of its own for each node and app: Celery keeps the app's settings on the class."""
-    return type(f"{row.name.title().replace('.', '')}Task", (NodeTask,), {"name": row.name, "row": row})
+    name = row.name.title().replace(".", "")
+    return type(f"{name}Task", (NodeTask,), {"name": row.name, "row": row})
 
 
 def _refusal(code: str | None) -> str | None:

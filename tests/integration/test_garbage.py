@@ -49,7 +49,7 @@ GARBAGE: dict[str, tuple[str, bytes]] = {
     "NaN": ("NOT_JSON", b'{"headers": NaN}'),
     "a scalar": ("NOT_A_MESSAGE", b'"%s"' % CANARY.encode()),
     "no properties": ("NOT_A_MESSAGE", b'{"body": "%s"}' % CANARY.encode()),
-    "no headers": ("NO_HEADERS", text(headers=None, **{}).replace(b'"headers"', b'"other"')),
+    "no headers": ("NO_HEADERS", text(headers=None).replace(b'"headers"', b'"other"')),
     "headers are a list": ("NO_HEADERS", json.dumps({**message(), "headers": [CANARY]}).encode()),
     "no task": ("NO_TASK", text(headers={"task": None})),
     "task is an object": ("NO_TASK", text(headers={"task": {CANARY: 1}})),
