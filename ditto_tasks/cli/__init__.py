@@ -12,9 +12,12 @@ from ditto_tasks.errors import DittoError
 
 # name -> module:attribute, imported when the command is run or its help is shown
 COMMANDS: Final = {
+    "dead": "ditto_tasks.cli.dead:dead",
     "demo": "ditto_tasks.cli.demo:demo",
     "doctor": "ditto_tasks.cli.doctor:doctor",
+    "health": "ditto_tasks.cli.health:health",
     "memory": "ditto_tasks.cli.memory:memory",
+    "shards": "ditto_tasks.cli.shards:shards",
     "up": "ditto_tasks.cli.up:up",
 }
 

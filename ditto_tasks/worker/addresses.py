@@ -11,8 +11,10 @@ SENTINEL: Final = "sentinel://"
 class BrokerSettings(Protocol):
     """The part of an application's configuration that says where the broker is."""
 
-    broker_url: str
-    broker_transport_options: Mapping[str, Any]  # Celery's
+    @property
+    def broker_url(self) -> str: ...
+    @property
+    def broker_transport_options(self) -> Mapping[str, Any]: ...  # Celery's
 
 
 def broker_address(conf: BrokerSettings) -> str:

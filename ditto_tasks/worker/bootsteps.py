@@ -22,7 +22,7 @@ PATIENT_RESULTS: Final = {
 }
 
 
-class ShardStep(bootsteps.StartStopStep):  # type: ignore[misc]  # celery's is untyped
+class ShardStep(bootsteps.StartStopStep):
     """Takes shards if this worker may; reports the worker's health in any case."""
 
     requires = ("celery.worker.consumer.tasks:Tasks",)
@@ -51,7 +51,7 @@ class ShardStep(bootsteps.StartStopStep):  # type: ignore[misc]  # celery's is u
         """For a reconnect, take no message for a while; for good, drain and release."""
         if self._service is None:
             return
-        if consumer.blueprint.state == bootsteps.RUN:
+        if consumer.blueprint.state == bootsteps.RUN:  # type: ignore[attr-defined]  # celery-types lacks it
             self._service.detach()
         else:
             self._service.stop()
@@ -78,4 +78,4 @@ def takes_shards(queues: Any) -> bool:  # Celery's edge
 def stop_worker(reason: Exception) -> None:
     """Stop the worker as if by a signal; the consumer loop looks at this flag."""
     logger.critical("The worker stops: %s", reason)
-    state.should_stop = EX_FAILURE
+    state.should_stop = EX_FAILURE  # type: ignore[assignment]  # its stub knows only None

@@ -5,21 +5,39 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from celery.app.task import Context
+from kombu.transport.virtual.base import Base64, Message
 
 from ditto_tasks.errors import DeadLettered
 from ditto_tasks.json_values import InvalidJson, decode
+from ditto_tasks.serialization import CONTENT_TYPE
+from ditto_tasks.sharding import shard_queue
 from ditto_tasks.worker.consumer import read_body
+from ditto_tasks.worker.guard import open_envelope
 from ditto_tasks.worker.keys import SCOPE_HEADER, dead_key
 
 if TYPE_CHECKING:
     from celery import Celery
-    from kombu.message import Message
     from redis import Redis
 
 CODE: Final = "DEAD_LETTERED"
+PURGED: Final = "PURGED"
+ACCEPT: Final = frozenset({CONTENT_TYPE})
+
+
+class ReadingChannel:
+    """As much of a kombu channel as a message needs to be read."""
+
+    no_ack_consumers = None  # kombu's messages ask for it: every message is acknowledged
+
+    def decode_body(self, body: str, encoding: str | None = None) -> str | bytes:
+        return Base64().decode(body) if encoding == "base64" else body
+
+    def read(self, envelope: dict[str, Any]) -> Message:  # kombu's edge
+        """The message of an envelope that the guard has opened."""
+        return Message(envelope, channel=cast("Any", self), accept=ACCEPT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +107,7 @@ def retry(client: Redis, letter: DeadLetter) -> bool:
     The letter goes last, so that an interruption sends the message twice rather than never: a
     repeated operation has no second effect.
     """
-    if letter.message is None or not client.lpos(dead_key(letter.queue), letter.raw) is not None:
+    if letter.message is None or client.lpos(dead_key(letter.queue), cast("str", letter.raw)) is None:
         return False
     client.lpush(letter.queue, letter.message)
     return drop(client, letter)
@@ -98,6 +116,16 @@ def retry(client: Redis, letter: DeadLetter) -> bool:
 def drop(client: Redis, letter: DeadLetter) -> bool:
     """Delete a dead letter; False if it is gone already."""
     return bool(client.lrem(dead_key(letter.queue), 1, letter.raw))  # type: ignore[arg-type]  # bytes are fine
+
+
+def purge(app: Celery, client: Redis, shard: int) -> int:
+    """Drop all messages that wait in a shard, and tell their callers; the one in work goes on."""
+    queue, dropped = shard_queue(shard), 0
+    while (raw := client.rpop(queue)) is not None:
+        message = ReadingChannel().read(open_envelope(raw, queue))  # type: ignore[arg-type]  # one element
+        tell_caller(app, message, DeadLettered(PURGED, "the shard was purged before the call could run"))
+        dropped += 1
+    return dropped
 
 
 def tell_caller(app: Celery, message: Message, error: DeadLettered) -> None:
@@ -109,7 +137,7 @@ def tell_caller(app: Celery, message: Message, error: DeadLettered) -> None:
 
 
 def _request(message: Message) -> Context | None:
-    body = read_body(message)
+    body = read_body(cast("Any", message))
     if body is None:
         return None
     args, kwargs, canvas = body

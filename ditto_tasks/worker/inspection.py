@@ -5,7 +5,7 @@ from __future__ import annotations
 from base64 import b64decode
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from ditto_tasks.json_values import InvalidJson, JsonValue, decode
 from ditto_tasks.sharding import shard_queue
@@ -66,7 +66,7 @@ def read_shards(client: Redis, keys: Keys, count: int) -> list[ShardRow]:
 
 def _row(shard: int, answers: list[object], now_ms: int) -> ShardRow:
     owner, known, depth, in_flight, waiting, dead = answers
-    epoch, started, deaths = known  # type: ignore[misc]  # the answer of HMGET
+    epoch, started, deaths = cast("list[bytes | None]", known)
     head = in_flight or waiting
     sent = sent_ms(head) if isinstance(head, bytes) else None
     return ShardRow(
@@ -104,9 +104,9 @@ def sent_ms(raw: bytes) -> int | None:
 def deadline_ms(raw: bytes) -> int | None:
     """The option deadlineMs of a message, or None if it has none or can't be read."""
     try:
-        envelope = decode(raw)
-        _, wire, _ = decode(b64decode(envelope["body"]))  # type: ignore[index,call-overload,misc]  # see below
-        found = wire[OPTIONS_KEY]["deadlineMs"]  # type: ignore[index,call-overload]  # see below
+        envelope = cast("Any", decode(raw))
+        _, wire, _ = cast("Any", decode(b64decode(envelope["body"])))
+        found = wire[OPTIONS_KEY]["deadlineMs"]
     except (InvalidJson, ValueError, KeyError, TypeError):  # whatever else stands in a queue
         return None
     return found if type(found) is int else None

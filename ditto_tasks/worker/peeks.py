@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from celery.utils.log import get_logger
 
@@ -71,7 +71,8 @@ class Peeks:
     def _connection(self, shard: int) -> Any:  # see above
         connection = self._connections.get(shard)
         if connection is None:
-            connection = self._connections[shard] = self._pool.get_connection()
+            connection = cast("Any", self._pool.get_connection())
+            self._connections[shard] = connection
             self._loop.add_reader(connection._sock.fileno(), self._readable, shard)
         return connection
 

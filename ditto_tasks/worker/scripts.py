@@ -147,6 +147,10 @@ class ShardScripts:
         """Publish this worker's health; it counts for two leases."""
         self._client.set(self._keys.worker(self._owner), health, px=2 * self._lease_ms)
 
+    def withdraw_report(self) -> None:
+        """This worker is no more."""
+        self._client.delete(self._keys.worker(self._owner))
+
     def _lease_keys(self, shard: int) -> list[str]:
         lease, state = self._keys.lease(shard), self._keys.shard(shard)
         return [lease, state, shard_queue(shard), inflight_key(shard)]

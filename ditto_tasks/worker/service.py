@@ -98,6 +98,8 @@ class ShardService:
         self.shards.stop(self._timeout_s + STOP_MARGIN_S if timeout_s is None else timeout_s)
         self.detach()
         self._ended.set()
+        self._lease_thread.join(self._lease_s)
+        self._guarded(self._lease_scripts.withdraw_report)
 
     def on_task_prerun(self, task_id: str = "", **_about: Any) -> None:  # Celery's signal
         self._channel.on_task_prerun(task_id)

@@ -5,16 +5,15 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, cast
 
 from celery.utils.log import get_logger
 from celery.worker import state
-from kombu.transport.virtual.base import Base64, Message
+from kombu.transport.virtual.base import Message
 
 from ditto_tasks.errors import DeadLettered
-from ditto_tasks.serialization import CONTENT_TYPE
 from ditto_tasks.sharding import shard_queue
-from ditto_tasks.worker.dead_letters import CODE, letter_entry, tell_caller
+from ditto_tasks.worker.dead_letters import CODE, ReadingChannel, letter_entry, tell_caller
 from ditto_tasks.worker.guard import open_envelope
 from ditto_tasks.worker.keys import EPOCH_HEADER, REFUSE_HEADER
 from ditto_tasks.worker.peeks import Peeks
@@ -26,17 +25,13 @@ if TYPE_CHECKING:
 
 logger = get_logger(__name__)
 
-ACCEPT: Final = frozenset({CONTENT_TYPE})
 
-
-class ShardChannel:
+class ShardChannel(ReadingChannel):
     """The channel of the messages of all shards: settles each through the fenced script.
 
     A shard has one message in work, but a task that overstayed may settle after its successor: so
     messages are told apart by their delivery tags, which are this process's own.
     """
-
-    no_ack_consumers = None  # kombu's messages ask for it: every message is acknowledged
 
     def __init__(self, shards: Shards, client: Redis, on_state_unreachable: Callable[[], None]) -> None:
         self._shards = shards
@@ -54,8 +49,8 @@ class ShardChannel:
             envelope["headers"][REFUSE_HEADER] = delivery.refuse
         if delivery.taken.tried:
             envelope["properties"]["delivery_info"]["redelivered"] = True
-        message = Message(envelope, channel=self, accept=ACCEPT)
-        self._deliveries[message.delivery_tag] = delivery
+        message = self.read(envelope)
+        self._deliveries[cast("str", message.delivery_tag)] = delivery
         if delivery.started_s is None:
             self._waiting[message.headers["id"]] = delivery
         return message
@@ -74,9 +69,6 @@ class ShardChannel:
         if requeue:
             self._on_state_unreachable()
         self._shards.settle(self._deliveries.pop(delivery_tag), "back" if requeue else "ack")
-
-    def decode_body(self, body: str, encoding: str | None = None) -> str | bytes:
-        return Base64().decode(body) if encoding == "base64" else body
 
     @contextmanager
     def conn_or_acquire(self) -> Iterator[Redis]:
@@ -97,7 +89,7 @@ class ConsumerOutlet:
         self._handle = immediate_handler(consumer)
 
     def has_free_thread(self) -> bool:
-        return len(state.reserved_requests) < self._consumer.pool.num_processes
+        return bool(len(state.reserved_requests) < self._consumer.pool.num_processes)
 
     def deliver(self, delivery: Delivery) -> None:
         self._handle(self._channel.open(delivery))

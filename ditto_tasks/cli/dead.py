@@ -1,0 +1,76 @@
+"""`ditto dead`: messages that were given up on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from ditto_tasks.cli.deployment import OpenDeployment, open_deployment
+from ditto_tasks.worker.dead_letters import DeadLetter, letters
+from ditto_tasks.worker.dead_letters import drop as drop_letter
+from ditto_tasks.worker.dead_letters import retry as retry_letter
+
+if TYPE_CHECKING:
+    from redis import Redis
+
+
+@click.group()
+def dead() -> None:
+    """List, retry or drop dead letters."""
+
+
+@dead.command("list")
+@click.option("--queue", help="Only this queue.")
+def list_letters(*, queue: str | None) -> None:
+    """Show all dead letters."""
+    table = Table("id", "queue", "node", "scope", "code", "deaths", "bytes", "can be sent again")
+    with open_deployment() as deployment:
+        for letter in letters(deployment.broker, [queue] if queue else deployment.queues()):
+            table.add_row(
+                letter.id,
+                letter.queue,
+                letter.node or "-",
+                (letter.scope_hash or "-").removeprefix("scope:")[:12],
+                letter.code,
+                str(letter.deaths),
+                str(letter.size),
+                "yes" if letter.message is not None else "no",
+            )
+    Console().print(table)
+
+
+@dead.command()
+@click.argument("ids", nargs=-1)
+@click.option("--all", "everything", is_flag=True, help="All that were kept with their message.")
+def retry(*, ids: tuple[str, ...], everything: bool) -> None:
+    """Send dead letters again, behind what waits in their queues."""
+    _each("sent again", retry_letter, ids, everything=everything)
+
+
+@dead.command()
+@click.argument("ids", nargs=-1)
+@click.option("--all", "everything", is_flag=True)
+def drop(*, ids: tuple[str, ...], everything: bool) -> None:
+    """Delete dead letters."""
+    _each("dropped", drop_letter, ids, everything=everything)
+
+
+def _each(
+    done: str, act: Callable[[Redis, DeadLetter], bool], ids: tuple[str, ...], *, everything: bool
+) -> None:
+    if not ids and not everything:
+        raise click.UsageError("name dead letters by their ids, or use --all")
+    with open_deployment() as deployment:
+        count = sum(act(deployment.broker, letter) for letter in _chosen(deployment, ids))
+    click.echo(f"{count} {done}")
+    if not everything and count < len(set(ids)):
+        raise click.ClickException("not all ids name a dead letter for which that is possible")
+
+
+def _chosen(deployment: OpenDeployment, ids: tuple[str, ...]) -> Iterator[DeadLetter]:
+    found = list(letters(deployment.broker, deployment.queues()))
+    return (letter for letter in found if not ids or letter.id in ids)

@@ -1,0 +1,22 @@
+"""Changing the number of shards of a deployment, which moves scopes to other queues."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from typing import TYPE_CHECKING
+
+from ditto_tasks.errors import SettingsError
+from ditto_tasks.sharding import shard_queue
+from ditto_tasks.worker.keys import Keys, inflight_key
+
+if TYPE_CHECKING:
+    from redis import Redis
+
+
+def resize_shards(client: Redis, keys: Keys, before: int, count: int) -> None:
+    """Set the number of shards; SettingsError SHARDS_NOT_EMPTY while a message waits or runs in any."""
+    script = client.register_script((files("ditto_tasks.worker") / "lua" / "resize.lua").read_text("utf-8"))
+    queues = [key for shard in range(before) for key in (shard_queue(shard), inflight_key(shard))]
+    answer = script([keys.shard_count, *queues], [count])
+    if answer != b"done":
+        raise SettingsError("SHARDS_NOT_EMPTY", f"{answer.decode()} holds messages: drain first")
