@@ -1,7 +1,9 @@
 """The four CONTEXT nodes on 256 items of 206 KB, models in and models out, against the standard library's
 `json.loads` + `json.dumps` of the same bytes in the same run.
 
-    python benchmarks/context_nodes.py
+    python benchmarks/context_nodes.py [SESSIONS.jsonl]
+
+With a file of chat sessions (one JSON object with `messages` a line) it prints what these cost as well.
 """
 
 from __future__ import annotations
@@ -9,8 +11,10 @@ from __future__ import annotations
 import json
 import random
 import re
+import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 from ditto_tasks.context import Context, ContextItem, ContextNodes, parse_context
 from ditto_tasks.json_values import JsonObject
@@ -87,6 +91,26 @@ def _best_cold_ms(run: Callable[[Context], object], context: Context) -> float:
     return best_ms(lambda: run(copies.pop()), ROUNDS)
 
 
+def run_sessions(file: Path) -> None:
+    """Load, compress and select each session as it stands."""
+    nodes = ContextNodes(policy={"maxInlineBytes": 1_000_000, "maxItems": 1_000})
+    sessions = [json.loads(line)["messages"] for line in file.read_text("utf-8").splitlines()]
+    texts = [json.dumps(messages) for messages in sessions]
+    baseline_ms = best_ms(lambda: [json.dumps(json.loads(text)) for text in texts], 5)
+    loaded = [nodes.load(sources=messages) for messages in sessions]
+    runs: dict[str, Callable[[], object]] = {
+        "load": lambda: [nodes.load(sources=messages) for messages in sessions],
+        "select": lambda: [nodes.select(context=each, purpose="infer", query="refund") for each in loaded],
+        "compress": lambda: [nodes.compress(context=each, max_tokens=4_000) for each in loaded],
+    }
+    print(
+        f"{len(sessions)} sessions, {sum(len(each.items) for each in loaded)} items, {baseline_ms:.1f} ms of JSON"
+    )
+    for name, run in runs.items():
+        taken_ms = best_ms(run, 5)
+        print(f"  {name:9}{taken_ms:7.2f} ms  {taken_ms / baseline_ms:5.2f}x")
+
+
 def main() -> None:
     context = build_context()
     text = json.dumps(to_wire(context), ensure_ascii=False)
@@ -104,3 +128,5 @@ def main() -> None:
 
 if __name__ == "__main__":
     main()
+    for argument in sys.argv[1:]:
+        run_sessions(Path(argument))

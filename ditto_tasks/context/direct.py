@@ -14,16 +14,20 @@ from ditto_tasks.json_values import JsonObject
 
 
 def load_node(request: LoadInput | JsonObject, execution: ContextExecution) -> Context:
+    """Sources as a context."""
     return drive(load_steps(LoadInput.parse(request), execution))
 
 
 def select_node(request: SelectInput | JsonObject, execution: ContextExecution) -> ContextSelection:
+    """The best items for a purpose."""
     return drive(select_steps(SelectInput.parse(request), execution))
 
 
 def update_node(request: UpdateInput | JsonObject, execution: ContextExecution) -> Context:
+    """The context after removals, additions and ingress."""
     return updated(UpdateInput.parse(request), execution.policy)
 
 
 def compress_node(request: CompressInput | JsonObject, execution: ContextExecution) -> Context:
+    """The context within its budgets."""
     return drive(compress_node_steps(CompressInput.parse(request), execution))

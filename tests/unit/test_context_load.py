@@ -102,6 +102,7 @@ def test_item_limit_counts_distinct_items() -> None:
 def test_inline_limit() -> None:
     """Content over the limit is refused unless the item points elsewhere."""
     nodes = ContextNodes(policy={"maxInlineBytes": 3})
+    assert len(nodes.load(sources=[item("fits", "x")]).items) == 1
     assert refused(nodes.load, sources=[item("a", "toolong")]) == "INLINE_LIMIT_EXCEEDED"
     assert refused(nodes.load, sources=[item("a", {"type": "reference"})]) == "INLINE_LIMIT_EXCEEDED"
     assert refused(nodes.load, sources=[{"role": "user", "content": "toolong"}]) == "INLINE_LIMIT_EXCEEDED"

@@ -20,6 +20,7 @@ from ditto_tasks.context import (
     ContextExecution,
     ContextItem,
     ContextNodes,
+    ContextOperationQueue,
     ContextPolicy,
     ContextServices,
     InMemoryContextStore,
@@ -278,6 +279,14 @@ def test_async_nodes_take_sync_services() -> None:
     with pytest.raises(ContextError) as caught:
         asyncio.run(call)
     assert caught.value.code == "CONTEXT_NOT_FOUND"
+
+
+def test_each_form_has_its_queue() -> None:
+    """A queue that could not keep the calls in order is refused when the nodes object is made."""
+    for_threads = ContextServices(operation_queue=ContextOperationQueue())
+    for_loops = ContextServices(operation_queue=AsyncContextOperationQueue())
+    assert refused(AsyncContextNodes, services=for_threads) == "INVALID_INPUT"
+    assert refused(ContextNodes, services=for_loops) == "INVALID_INPUT"
 
 
 def test_sync_nodes_name_the_remedy_for_async_services() -> None:

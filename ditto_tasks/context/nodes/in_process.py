@@ -25,6 +25,7 @@ from ditto_tasks.context.steps import drive, drive_async
 from ditto_tasks.errors import ContextError
 from ditto_tasks.state.commands import ForeignClient
 from ditto_tasks.state.encoding import KEY_PREFIX
+from ditto_tasks.state.queue import AsyncContextOperationQueue, ContextOperationQueue
 from ditto_tasks.state.redis import RedisContextStore, StateClient
 from ditto_tasks.state.scripted import TTL_MS
 
@@ -41,6 +42,8 @@ class RedisOptions:
 class _Nodes:
     """What both forms are made with: a policy, services, and a state store from either place."""
 
+    _foreign_queue: type[object]  # the kind of queue that cannot keep this form's calls in order
+
     def __init__(
         self,
         *,
@@ -51,6 +54,8 @@ class _Nodes:
     ) -> None:
         self.policy = ContextPolicy.parse({} if policy is None else policy, "/policy")
         self.services = _with_redis(services or ContextServices(), redis)
+        if isinstance(self.services.operation_queue, self._foreign_queue):
+            raise refuse("/services", f"{self._foreign_queue.__name__} cannot serve {type(self).__name__}")
         self.runtime = runtime
 
     def _execution(self, call: CancelToken | None) -> ContextExecution:
@@ -63,6 +68,8 @@ class ContextNodes(_Nodes):
     Each method takes the wire form (camelCase), an input model, or snake_case keyword arguments.
     `call` cancels; store, queue and services get it too, and services what was given as `runtime`.
     """
+
+    _foreign_queue = AsyncContextOperationQueue
 
     def execute(
         self, node: str, request: object = None, /, *, call: CancelToken | None = None
@@ -120,6 +127,8 @@ class AsyncContextNodes(_Nodes):
 
     A sync service runs on the event loop's thread: give this class services that do not block.
     """
+
+    _foreign_queue = ContextOperationQueue
 
     async def execute(
         self, node: str, request: object = None, /, *, call: CancelToken | None = None
