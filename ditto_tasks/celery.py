@@ -17,7 +17,7 @@ from kombu.utils.uuid import uuid
 from ditto_tasks.coordination import BrokerClient, Coordination
 from ditto_tasks.dependencies import Dependencies
 from ditto_tasks.extensions import ExtensionFactory, load_factory
-from ditto_tasks.node_task import NodeTask, task_class
+from ditto_tasks.node_task import task_class
 from ditto_tasks.nodes import BATCH_QUEUE, CUSTOM_QUEUE, NODES, NodeTable, NodeType, table
 from ditto_tasks.pipelines.base import PipelineRecord
 from ditto_tasks.pipelines.canvas import answer_canvas
@@ -72,7 +72,7 @@ class DittoCelery(Celery):
         self._shards_checked_by: int | None = None
         self._handlers: dict[str, Handler] = {}
         register_content_type()
-        super().__init__("ditto_tasks", task_cls=NodeTask, set_as_current=False, strict_typing=False)
+        super().__init__("ditto_tasks", set_as_current=False)
         self.loader.override_backends = dict(BACKENDS)
         self.steps["consumer"].add("ditto_tasks.worker.bootsteps:ShardStep")
         self.conf.update(configuration(settings, nodes))

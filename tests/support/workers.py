@@ -58,10 +58,11 @@ class WorkerProcess:
         env: Mapping[str, str] | None = None,
         args: Sequence[str] = (),
         name: str = "w1",
+        log_level: str = "DEBUG",
     ) -> None:
         self._env = {**_inherited(), **environment(server), **(env or {})}
         self._command = [sys.executable, "-m", "celery", "-A", "ditto_tasks", "worker", "-n", f"{name}@%h"]
-        self._command += ["-l", "DEBUG", "-E", *(["-Q", ",".join(queues)] if queues else []), *args]
+        self._command += ["-l", log_level, "-E", *(["-Q", ",".join(queues)] if queues else []), *args]
         self._directory = tempfile.TemporaryDirectory(prefix="ditto-worker-")
         self._log = Path(self._directory.name) / "log"
         self._process: subprocess.Popen[bytes] | None = None
@@ -140,15 +141,18 @@ class WorkerProcess:
 class Deployment:
     """A server, one worker on it and a client: what a test of tasks needs."""
 
-    def __init__(self, *, args: Sequence[str] = (), env: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, *, args: Sequence[str] = (), env: Mapping[str, str] | None = None, log_level: str = "DEBUG"
+    ) -> None:
         self.server = EmbeddedServer()
         self.env = dict(env or {})
         self._args = args
+        self._log_level = log_level
 
     def __enter__(self) -> Self:
         self.server.start()
         self.app = client_app(self.server, **self.env)
-        self.worker = WorkerProcess(self.server, env=self.env, args=self._args).start()
+        self.worker = WorkerProcess(self.server, env=self.env, args=self._args, log_level=self._log_level).start()
         self.broker: redis.Redis = redis.Redis.from_url(self.server.redis_url(BROKER_DB))
         self.state: redis.Redis = redis.Redis.from_url(self.server.redis_url(CONTEXT_DB))
         return self
