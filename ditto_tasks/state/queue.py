@@ -24,14 +24,14 @@ class _Lanes(Generic[TurnT]):
 
     def __init__(self, max_pending: int) -> None:
         self._max_pending = check_positive(max_pending, "maxPending")
-        self._pending = 0
+        self.pending = 0
         self._lanes: dict[str, deque[TurnT]] = {}
 
     def join(self, key: str, turn: TurnT) -> bool:
         """Take a place, or raise QUEUE_FULL; True if it is this one's turn already."""
-        if self._pending >= self._max_pending:
+        if self.pending >= self._max_pending:
             raise ContextError("QUEUE_FULL", "too many operations are running or waiting")
-        self._pending += 1
+        self.pending += 1
         lane = self._lanes.setdefault(key, deque())
         lane.append(turn)
         return lane[0] is turn
@@ -41,7 +41,7 @@ class _Lanes(Generic[TurnT]):
         lane = self._lanes[key]
         was_first = lane[0] is turn
         lane.remove(turn)
-        self._pending -= 1
+        self.pending -= 1
         if not lane:
             del self._lanes[key]
             return None
@@ -58,6 +58,11 @@ class ContextOperationQueue:
     def __init__(self, *, max_pending: int = MAX_PENDING) -> None:
         self._lanes: _Lanes[threading.Event] = _Lanes(max_pending)
         self._lock = threading.Lock()
+
+    @property
+    def pending(self) -> int:
+        """How many operations run or wait, over all scopes."""
+        return self._lanes.pending
 
     def enqueue(
         self, scope: Scope, operation: Callable[[], ResultT], call: CancelToken | None = None
@@ -87,6 +92,11 @@ class AsyncContextOperationQueue:
 
     def __init__(self, *, max_pending: int = MAX_PENDING) -> None:
         self._lanes: _Lanes[asyncio.Future[None]] = _Lanes(max_pending)
+
+    @property
+    def pending(self) -> int:
+        """How many operations run or wait, over all scopes."""
+        return self._lanes.pending
 
     def enqueue(
         self,
