@@ -5,6 +5,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
+from ditto_tasks.json_values import JsonObject
 from ditto_tasks.models import Count, Json, JsonMap, NonEmptyText, WireModel
 
 Finite = Annotated[float, Field(strict=True, allow_inf_nan=False)]
@@ -25,6 +26,15 @@ class MemoryItem(WireModel):
     key: NonEmptyText | None = None
     content: Json
     metadata: JsonMap | None = None
+
+    def wire_form(self) -> JsonObject:
+        """As the general one, and faster: records come in batches."""
+        wire: JsonObject = {"id": self.id, "content": self.content}
+        if self.key is not None:
+            wire["key"] = self.key
+        if self.metadata is not None:
+            wire["metadata"] = self.metadata
+        return wire
 
 
 class MemorySearchResult(WireModel):

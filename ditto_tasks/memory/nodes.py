@@ -14,7 +14,7 @@ from typing import Final, TypeVar
 from ditto_tasks.cancellation import CancelToken, checkpoint
 from ditto_tasks.canonical import canonical_text
 from ditto_tasks.errors import DittoError, MemoryError
-from ditto_tasks.json_values import MESSAGE_DEPTH, FrozenDict, JsonValue, freeze
+from ditto_tasks.json_values import FrozenDict, FrozenList, JsonValue
 from ditto_tasks.memory import answers
 from ditto_tasks.memory.base import MemorySearchProvider, MemoryStore
 from ditto_tasks.memory.models import (
@@ -196,9 +196,18 @@ def _checked_limit(name: str, limit: int) -> int:
 
 
 def _success(run_id: str, node: str, output: JsonValue) -> NodeResult:
-    """Assembled, since content of the deepest level allowed lies a few levels deeper in a result."""
-    frozen = freeze(output, max_depth=MESSAGE_DEPTH)
+    """Assembled: the content in it is checked and frozen already, and only what wraps it is new."""
+    frozen = _frozen_envelope(output)
     return NodeResult.assemble({"execution_id": run_id, "node": node, "status": "success", "output": frozen})
+
+
+def _frozen_envelope(value: JsonValue) -> JsonValue:
+    """Frozen values are left as they are, so this goes down only as far as the envelope reaches."""
+    if type(value) is dict:
+        return FrozenDict({key: _frozen_envelope(child) for key, child in value.items()})
+    if type(value) is list:
+        return FrozenList([_frozen_envelope(child) for child in value])
+    return value
 
 
 def _failure(run_id: str, node: str, error: Exception) -> NodeResult:

@@ -153,7 +153,7 @@ class Soak:
         mutations = 0
         while mutations < plan.mutations // plan.senders or not self._chaos_is_over.is_set():
             while len(self._waiting) >= plan.outstanding:
-                time.sleep(0.005)
+                _pause(0.005)
             is_read = chance.random() < 0.1
             mutations += not is_read
             self._call(index, self._scope(chance, index), is_read=is_read)
@@ -179,7 +179,7 @@ class Soak:
                 self._app.send_task("CONTEXT.LOAD" if is_read else "CONTEXT.UPDATE", kwargs=wire, task_id=call.id)
                 return
             self._faults["repeated sends"] += 1
-            time.sleep(0.05)
+            _pause(0.05)
 
     # results
 
@@ -194,7 +194,7 @@ class Soak:
                 self._heard[task_id] = result
                 with self._lock:
                     self._waiting.discard(task_id)
-            time.sleep(0.02)
+            _pause(0.02)
 
     def _results(self, ids: list[str]) -> dict[str, dict[str, Any]]:
         found: dict[str, dict[str, Any]] = {}
@@ -227,7 +227,7 @@ class Soak:
 
     def _wait_for_work(self) -> None:
         """Faults come at any moment of a worker's life, but mostly when it works."""
-        time.sleep(self._random.uniform(0.05, 0.6))
+        _pause(self._random.uniform(0.05, 0.6))
 
     def _add_worker(self) -> None:
         self._started += 1
@@ -259,7 +259,7 @@ class Soak:
         self._faults["freezes"] += 1
         worker = self._random.choice(self._workers)
         os.kill(worker.pid, signal.SIGSTOP)
-        time.sleep(self._plan.lease_ms / 1000 * self._random.uniform(1.2, 2.0))
+        _pause(self._plan.lease_ms / 1000 * self._random.uniform(1.2, 2.0))
         os.kill(worker.pid, signal.SIGCONT)
 
     def _restart_warm(self) -> None:
@@ -342,3 +342,8 @@ def _code(result: Mapping[str, Any]) -> object:
 def main_log(line: str) -> None:
     """Progress for a person who waits."""
     print(line, file=sys.stderr, flush=True)  # noqa: T201 -- a command's output
+
+
+def _pause(seconds: float) -> None:
+    """Time that passes between faults and between looks at results, whatever happens meanwhile."""
+    threading.Event().wait(seconds)

@@ -152,7 +152,9 @@ class Deployment:
     def __enter__(self) -> Self:
         self.server.start()
         self.app = client_app(self.server, **self.env)
-        self.worker = WorkerProcess(self.server, env=self.env, args=self._args, log_level=self._log_level).start()
+        self.worker = WorkerProcess(
+            self.server, env=self.env, args=self._args, log_level=self._log_level
+        ).start()
         self.broker: redis.Redis = redis.Redis.from_url(self.server.redis_url(BROKER_DB))
         self.state: redis.Redis = redis.Redis.from_url(self.server.redis_url(CONTEXT_DB))
         return self

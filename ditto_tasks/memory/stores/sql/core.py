@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sqlalchemy import (
+    ARRAY,
     URL,
     BigInteger,
     BindParameter,
@@ -16,6 +17,7 @@ from sqlalchemy import (
     String,
     Table,
     and_,
+    any_,
     bindparam,
     case,
     cast,
@@ -40,6 +42,7 @@ from sqlalchemy.sql.expression import FromClause
 from sqlalchemy.types import UserDefinedType
 
 __all__ = [
+    "ARRAY",
     "URL",
     "ArgumentError",
     "BigInteger",
@@ -57,6 +60,7 @@ __all__ = [
     "Table",
     "UserDefinedType",
     "and_",
+    "any_",
     "bindparam",
     "case",
     "cast",

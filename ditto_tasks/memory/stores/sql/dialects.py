@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, Protocol
 
 from ditto_tasks.memory.stores.sql.core import (
+    ARRAY,
     ColumnElement,
     FromClause,
     Insert,
+    String,
     Table,
+    any_,
+    bindparam,
     column,
     func,
     postgresql_insert,
+    select,
     sqlite_insert,
     table,
 )
@@ -42,6 +48,14 @@ class Dialect(Protocol):
         """Records that have any of these index words."""
         ...
 
+    def among(self, value: ColumnElement[str], name: str) -> ColumnElement[bool]:
+        """Whether ``value`` is one of a list, which is the one bound parameter ``name``."""
+        ...
+
+    def list_value(self, values: Sequence[str]) -> object:
+        """A list as the parameter of ``among``."""
+        ...
+
     def contains(self, text: ColumnElement[str], needle: str) -> ColumnElement[bool]:
         """Whether ``text`` has ``needle`` in it, every character taken literally."""
         ...
@@ -64,6 +78,13 @@ class Sqlite:
             order=(index.c.rank,),  # alone, so that FTS5 sorts and the join is made for the best only
         )
 
+    def among(self, value: ColumnElement[str], name: str) -> ColumnElement[bool]:
+        listed = func.json_each(bindparam(name, type_=String)).table_valued("value")
+        return value.in_(select(listed.c.value))
+
+    def list_value(self, values: Sequence[str]) -> object:
+        return json.dumps(values)
+
     def contains(self, text: ColumnElement[str], needle: str) -> ColumnElement[bool]:
         return func.instr(text, needle) > 0
 
@@ -83,6 +104,12 @@ class Postgresql:
             score=rank,
             order=(rank.desc(), tables.memories.c.id),
         )
+
+    def among(self, value: ColumnElement[str], name: str) -> ColumnElement[bool]:
+        return value == any_(bindparam(name, type_=ARRAY(String)))
+
+    def list_value(self, values: Sequence[str]) -> object:
+        return list(values)
 
     def contains(self, text: ColumnElement[str], needle: str) -> ColumnElement[bool]:
         return func.strpos(text, needle) > 0

@@ -6,7 +6,16 @@ from collections.abc import Iterable
 from typing import Any, Protocol
 
 from ditto_tasks.errors import MemoryError
-from ditto_tasks.json_values import FrozenDict, InvalidJson, JsonValue, decode, encode, freeze
+from ditto_tasks.json_values import (
+    FrozenDict,
+    InvalidJson,
+    JsonValue,
+    decode,
+    encode,
+    fast_decode,
+    fast_encode,
+    freeze,
+)
 from ditto_tasks.memory.filters import facets
 from ditto_tasks.memory.models import MemoryDraft, MemoryItem
 from ditto_tasks.memory.segmentation import fold, spelled_document, text_of
@@ -44,14 +53,14 @@ def content_columns(content: JsonValue, namespace: str) -> Row:
     """Everything that is derived from a content."""
     folded = fold(text_of(content))
     return {
-        "content": encode(content).decode("utf-8"),
+        "content": _json_text(content),
         "folded": folded,
         "words": spelled_document(folded, namespace),
     }
 
 
 def metadata_columns(metadata: dict[str, JsonValue] | None) -> Row:
-    return {"metadata": None if metadata is None else encode(metadata).decode("utf-8")}
+    return {"metadata": None if metadata is None else _json_text(metadata)}
 
 
 def facet_rows(namespace: str, items: Iterable[MemoryItem]) -> list[Row]:
@@ -97,6 +106,8 @@ def is_storable(text: str) -> bool:
     """Whether every database keeps ``text`` as it is."""
     if "\0" in text:
         return False
+    if text.isascii():
+        return True
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:
@@ -104,11 +115,15 @@ def is_storable(text: str) -> bool:
     return True
 
 
+def _json_text(value: JsonValue) -> str:
+    """JSON; a space before it says that the fast decoder would not read it back equal."""
+    fast = fast_encode(value)
+    return " " + encode(value).decode("utf-8") if fast is None else fast.decode("utf-8")
+
+
 def _read_json(text: str) -> JsonValue:
-    if text.startswith('"') and "\\" not in text:
-        return text[1:-1]
     try:
-        return freeze(decode(text))
+        return freeze(decode(text) if text.startswith(" ") else fast_decode(text))
     except InvalidJson:
         raise MemoryError("INVALID_BACKEND_OUTPUT", "a stored record is not JSON") from None
 

@@ -14,12 +14,14 @@ from ditto_tasks.memory.stores.sql.core import (
     Select,
     String,
     and_,
+    bindparam,
     cast,
     false,
     func,
     or_,
     select,
 )
+from ditto_tasks.memory.stores.sql.dialects import Dialect
 from ditto_tasks.memory.stores.sql.rows import is_storable
 from ditto_tasks.memory.stores.sql.tables import Tables
 
@@ -45,6 +47,13 @@ def records(tables: Tables) -> Select[Record]:
     return select(
         memories.id, memories.memory_key, cast(memories.content, String), cast(memories.metadata, String)
     )
+
+
+def named_records(tables: Tables, dialect: Dialect, column: str) -> Select[Record]:
+    """Records of one namespace whose ``column`` is among the parameter ``names``, in the order of ids."""
+    memories = tables.memories.c
+    own = memories.namespace == bindparam("namespace")
+    return records(tables).where(own, dialect.among(memories[column], "names")).order_by(memories.id)
 
 
 def passes(tables: Tables, namespace: str, wanted: MemoryFilter) -> ColumnElement[bool]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from threading import Event
 from typing import Final, Self
@@ -31,7 +31,6 @@ from ditto_tasks.memory.stores.sql.rows import Record, is_storable, read_item
 from ditto_tasks.memory.stores.sql.tables import DEFAULT_TABLE, Tables
 
 MAX_NAMESPACE_CHARS: Final = 128  # with the key it must fit one index entry of every database
-CHUNK: Final = 500  # values of one IN list: far below the parameter limit of every database
 
 
 class SqlMemoryStore:
@@ -48,6 +47,8 @@ class SqlMemoryStore:
         self._tables = Tables.named(table, backend=self._engine.dialect.name)
         self._reads = reading(self._engine)
         self._dialect = DIALECTS[self._engine.dialect.name]
+        self._by_id = statements.named_records(self._tables, self._dialect, "id")
+        self._by_key = statements.named_records(self._tables, self._dialect, "memory_key")
         self._clock_ms = clock_ms or _system_clock_ms
         self._namespace = ""
         self._schema_checked = Event()
@@ -75,9 +76,8 @@ class SqlMemoryStore:
         self._engine.dispose()
 
     def get(self, *, ids: Sequence[str], keys: Sequence[str]) -> list[MemoryItem]:
-        memories = self._tables.memories.c
-        by_id = {item.id: item for item in self._select_in(memories.id, ids)}
-        by_key = {item.key: item for item in self._select_in(memories.memory_key, keys)}
+        by_id = {item.id: item for item in self._named(self._by_id, ids)}
+        by_key = {item.key: item for item in self._named(self._by_key, keys)}
         named = [by_id.get(record_id) for record_id in ids] + [by_key.get(key) for key in keys]
         return list({item.id: item for item in named if item is not None}.values())
 
@@ -127,10 +127,12 @@ class SqlMemoryStore:
     def _batch(self) -> writing.Batch:
         return writing.Batch(self._tables, self._dialect, self._namespace, self._clock_ms())
 
-    def _read(self, statement: Select[*tuple[object, ...]]) -> Sequence[Record]:
+    def _read(
+        self, statement: Select[*tuple[object, ...]], values: Mapping[str, object] | None = None
+    ) -> Sequence[Record]:
         self._check_schema()
         with translated_errors(), self._reads.connect() as connection:
-            return connection.execute(statement).all()
+            return connection.execute(statement, values).all()
 
     @contextmanager
     def _transaction(self) -> Iterator[Connection]:
@@ -148,14 +150,10 @@ class SqlMemoryStore:
             self.ping()
         self._schema_checked.set()
 
-    def _select_in(self, column: ColumnElement[str], values: Sequence[str]) -> Iterator[MemoryItem]:
-        storable = [value for value in values if is_storable(value)]
-        for start in range(0, len(storable), CHUNK):
-            chunk = storable[start : start + CHUNK]
-            statement = statements.records(self._tables).where(
-                self._tables.memories.c.namespace == self._namespace, column.in_(chunk)
-            )
-            yield from map(read_item, self._read(statement))
+    def _named(self, statement: Select[statements.Record], names: Sequence[str]) -> Iterator[MemoryItem]:
+        known = self._dialect.list_value([name for name in names if is_storable(name)])
+        values = {"namespace": self._namespace, "names": known}
+        return map(read_item, self._read(statement, values)) if names else iter(())
 
     def _condition(self, wire: JsonObject | None) -> tuple[str, ColumnElement[bool]]:
         """The one namespace that a call runs in, and the condition that records of it must pass."""

@@ -7,7 +7,7 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import Final
 
 from ditto_tasks.errors import MemoryError
 from ditto_tasks.memory.models import MemoryDraft, MemoryItem, MemoryPatch, WriteOperation
@@ -27,12 +27,9 @@ from ditto_tasks.memory.stores.sql.rows import (
 )
 from ditto_tasks.memory.stores.sql.tables import Tables
 
-CHUNK: Final = 500  # values of one IN list: far below the parameter limit of every database
 MAX_KEY_CHARS: Final = 512  # with the namespace it must fit one index entry of every database
 MAX_OPERATION_CHARS: Final = 128
 OPERATION_KEEP_MS: Final = 7 * 24 * 3_600_000  # no queue redelivers a message after a week
-
-ValueT = TypeVar("ValueT")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +70,8 @@ class Batch:
         """The ids that were there; facets go with their records."""
         present = self._locked(connection, ids)
         memories = self.tables.memories
-        for chunk in _chunks([record_id for record_id in ids if record_id in present]):
-            connection.execute(delete(memories).where(memories.c.id.in_(chunk)))
+        statement = delete(memories).where(self.dialect.among(memories.c.id, "names"))
+        connection.execute(statement, {"names": self.dialect.list_value(list(present))})
         return [record_id for record_id in ids if record_id in present]
 
     def _claim(self, connection: Connection, operation: WriteOperation) -> list[str] | None:
@@ -149,28 +146,21 @@ class Batch:
             connection.execute(insert(self.tables.facets), rows)
 
     def _known(self, connection: Connection, keys: Sequence[str]) -> dict[str, MemoryItem]:
-        memories = self.tables.memories.c
-        found: list[MemoryItem] = []
-        for chunk in _chunks(keys):
-            statement = statements.records(self.tables).where(
-                memories.namespace == self.namespace, memories.memory_key.in_(chunk)
-            )
-            found.extend(map(read_item, connection.execute(statement)))
+        if not keys:
+            return {}
+        statement = statements.named_records(self.tables, self.dialect, "memory_key")
+        found = map(read_item, connection.execute(statement, self._names(keys)))
         return {item.key: item for item in found if item.key is not None}
 
     def _locked(self, connection: Connection, ids: Sequence[str]) -> dict[str, MemoryItem]:
         """The records among ``ids``, locked in the order of ids until the transaction ends."""
-        memories = self.tables.memories.c
-        found = {}
-        for chunk in _chunks(sorted(filter(is_storable, ids))):
-            statement = (
-                statements.records(self.tables)
-                .where(memories.namespace == self.namespace, memories.id.in_(chunk))
-                .order_by(memories.id)
-                .with_for_update()
-            )
-            found.update({item.id: item for item in map(read_item, connection.execute(statement))})
-        return found
+        statement = statements.named_records(self.tables, self.dialect, "id").with_for_update()
+        found = map(read_item, connection.execute(statement, self._names(ids)))
+        return {item.id: item for item in found}
+
+    def _names(self, names: Sequence[str]) -> dict[str, object]:
+        known = self.dialect.list_value([name for name in names if is_storable(name)])
+        return {"namespace": self.namespace, "names": known}
 
     def _replace_content(
         self, connection: Connection, items: Sequence[MemoryItem], patches: Sequence[MemoryPatch]
@@ -186,8 +176,8 @@ class Batch:
         changed = [item for item, patch in zip(items, patches, strict=True) if patch.replaces_metadata]
         self._update_rows(connection, [(item.id, metadata_columns(item.metadata)) for item in changed])
         facets = self.tables.facets
-        for chunk in _chunks([item.id for item in changed]):
-            connection.execute(delete(facets).where(facets.c.memory_id.in_(chunk)))
+        statement = delete(facets).where(self.dialect.among(facets.c.memory_id, "names"))
+        connection.execute(statement, {"names": self.dialect.list_value([item.id for item in changed])})
         self._insert_facets(connection, changed)
 
     def _update_rows(self, connection: Connection, changes: Sequence[tuple[str, Row]]) -> None:
@@ -240,8 +230,3 @@ def _check_key(index: int, key: str | None) -> None:
 
 def _conflict() -> MemoryError:
     return MemoryError("CONFLICT", "a key has other content already; nothing of the batch was written")
-
-
-def _chunks(values: Sequence[ValueT]) -> Iterator[Sequence[ValueT]]:
-    for start in range(0, len(values), CHUNK):
-        yield values[start : start + CHUNK]

