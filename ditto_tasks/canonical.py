@@ -9,6 +9,7 @@ from typing import Final
 from ditto_tasks.errors import ContextError
 from ditto_tasks.json_values import (
     EXACT_INTEGER,
+    MESSAGE_DEPTH,
     FrozenDict,
     FrozenList,
     InvalidJson,
@@ -42,9 +43,14 @@ def canonical_text(value: JsonValue) -> str:
     """`canonical_json` of a value that is known to be JSON."""
     if isinstance(value, (FrozenDict, FrozenList)) and value.exact_numbers:
         written = fast_encode(value, sort_keys=True)
-        if written is not None and written.isascii():  # else code points may sort otherwise
-            return written.decode("ascii")
+        if written is not None and _sorts_alike(text := written.decode("utf-8")):
+            return text
     return escape_lone_surrogates(_render(value))
+
+
+def _sorts_alike(text: str) -> bool:
+    """Whether code points sort as code units do: they do where no character takes two units."""
+    return text.isascii() or len(text.encode("utf-16-le")) == 2 * len(text)
 
 
 def canonical_size(value: JsonValue) -> int:
@@ -73,7 +79,7 @@ def stable_id(prefix: str, value: object) -> str:
 
 def hash_id(prefix: str, value: JsonValue) -> str:
     """`stable_id` of a value that is known to be JSON."""
-    return _hashed(prefix, canonical_text(value))
+    return _hashed(prefix, canonical_text(freeze(value, max_depth=MESSAGE_DEPTH)))
 
 
 def _hashed(prefix: str, text: str) -> str:

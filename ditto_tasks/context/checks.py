@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from ditto_tasks.errors import ContextError
-from ditto_tasks.json_values import FrozenDict, InvalidJson, JsonObject, JsonValue, freeze, pointer
+from ditto_tasks.json_values import FrozenDict, InvalidJson, JsonObject, JsonValue, freeze
 from ditto_tasks.models import WireModel
 
 Fields = dict[str, object]
@@ -36,7 +36,7 @@ def an_array(value: object, path: str) -> list[object]:
 def nonempty(fields: Fields, key: str, path: str) -> str:
     value = fields.get(key)
     if not isinstance(value, str) or not value:
-        raise refuse(path + pointer(key), "must be a nonempty string")
+        raise refuse(f"{path}/{key}", "must be a nonempty string")
     return value
 
 
@@ -59,15 +59,15 @@ def count(fields: Fields, key: str, path: str = "", *, low: int = 0) -> int | No
         return None
     number = safe_integer(fields[key])
     if number is None or not low <= number <= MAX_COUNT:
-        raise refuse(path + pointer(key), f"must be a whole number from {low} to {MAX_COUNT}")
+        raise refuse(f"{path}/{key}", f"must be a whole number from {low} to {MAX_COUNT}")
     return number
 
 
 def content(fields: Fields, key: str, path: str) -> JsonValue:
     """Required content: any JSON, null included."""
     if key not in fields:
-        raise refuse(path + pointer(key), "is missing")
-    return frozen(fields[key], path + pointer(key))
+        raise refuse(f"{path}/{key}", "is missing")
+    return frozen(fields[key], f"{path}/{key}")
 
 
 def optional_object(fields: Fields, key: str, path: str) -> JsonObject | None:
@@ -76,8 +76,8 @@ def optional_object(fields: Fields, key: str, path: str) -> JsonObject | None:
         return None
     value = fields[key]
     if not isinstance(value, dict):
-        raise refuse(path + pointer(key), "must be an object")
-    return frozen_object(value, path + pointer(key))
+        raise refuse(f"{path}/{key}", "must be an object")
+    return frozen_object(value, f"{path}/{key}")
 
 
 def frozen(value: object, path: str) -> JsonValue:
