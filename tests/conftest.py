@@ -4,11 +4,16 @@ from collections.abc import Iterator
 
 import pytest
 import redis
+from hypothesis import settings
 from support.keys import keys_without_ttl
 
 from ditto_tasks.embedded import EmbeddedServer
 
 BROKER_DB, RESULT_DB, CONTEXT_DB = 0, 1, 2  # the databases that `ditto up` uses
+
+# a property holds or not; how long one example takes on a busy machine is no part of it
+settings.register_profile("ditto", deadline=None)
+settings.load_profile("ditto")
 
 
 @pytest.fixture(scope="session")
