@@ -204,7 +204,10 @@ ModelT = TypeVar("ModelT", bound=BaseModel)
 
 
 def from_wire(model: type[ModelT], data: object, *, error: type[DittoError] = NodeInputError) -> ModelT:
-    """`data` as a `model`, or INVALID_INPUT as an `error` whose details name the path."""
+    """`data` as a `model`, or INVALID_INPUT as an `error` whose details name the path.
+
+    The models of CONTEXT raise ContextError in any case: they check themselves.
+    """
     if isinstance(data, model):
         return data
     if not isinstance(data, dict):

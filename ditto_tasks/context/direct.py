@@ -13,21 +13,33 @@ from ditto_tasks.context.steps import drive
 from ditto_tasks.json_values import JsonObject
 
 
-def load_node(request: LoadInput | JsonObject, execution: ContextExecution) -> Context:
+def load_node(
+    input: LoadInput | JsonObject,  # noqa: A002 -- the name that the specification gives it
+    execution: ContextExecution,
+) -> Context:
     """Sources as a context."""
-    return drive(load_steps(LoadInput.parse(request), execution))
+    return drive(load_steps(LoadInput.parse(input), execution))
 
 
-def select_node(request: SelectInput | JsonObject, execution: ContextExecution) -> ContextSelection:
+def select_node(
+    input: SelectInput | JsonObject,  # noqa: A002 -- the name that the specification gives it
+    execution: ContextExecution,
+) -> ContextSelection:
     """The best items for a purpose."""
-    return drive(select_steps(SelectInput.parse(request), execution))
+    return drive(select_steps(SelectInput.parse(input), execution))
 
 
-def update_node(request: UpdateInput | JsonObject, execution: ContextExecution) -> Context:
+def update_node(
+    input: UpdateInput | JsonObject,  # noqa: A002 -- the name that the specification gives it
+    execution: ContextExecution,
+) -> Context:
     """The context after removals, additions and ingress."""
-    return updated(UpdateInput.parse(request), execution.policy)
+    return updated(UpdateInput.parse(input), execution.policy)
 
 
-def compress_node(request: CompressInput | JsonObject, execution: ContextExecution) -> Context:
+def compress_node(
+    input: CompressInput | JsonObject,  # noqa: A002 -- the name that the specification gives it
+    execution: ContextExecution,
+) -> Context:
     """The context within its budgets."""
-    return drive(compress_node_steps(CompressInput.parse(request), execution))
+    return drive(compress_node_steps(CompressInput.parse(input), execution))

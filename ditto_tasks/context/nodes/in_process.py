@@ -72,10 +72,14 @@ class ContextNodes(_Nodes):
     _foreign_queue = AsyncContextOperationQueue
 
     def execute(
-        self, node: str, request: object = None, /, *, call: CancelToken | None = None
+        self,
+        node: str,
+        input: object = None,  # noqa: A002 -- the name that the specification gives it
+        *,
+        call: CancelToken | None = None,
     ) -> ContextResult:
         """Run a node by its type; a missing input is refused, as null is."""
-        return drive(dispatch(node, request, self._execution(call), drive))
+        return drive(dispatch(node, input, self._execution(call), drive))
 
     def load(
         self,
@@ -131,10 +135,14 @@ class AsyncContextNodes(_Nodes):
     _foreign_queue = ContextOperationQueue
 
     async def execute(
-        self, node: str, request: object = None, /, *, call: CancelToken | None = None
+        self,
+        node: str,
+        input: object = None,  # noqa: A002 -- the name that the specification gives it
+        *,
+        call: CancelToken | None = None,
     ) -> ContextResult:
         """Run a node by its type; a missing input is refused, as null is."""
-        return await drive_async(dispatch(node, request, self._execution(call), drive_async))
+        return await drive_async(dispatch(node, input, self._execution(call), drive_async))
 
     async def load(
         self,
