@@ -40,7 +40,9 @@ def update(deployment: Deployment) -> Send:
 
 def noop(deployment: Deployment) -> Send:
     """Send the same amount of data to nobody."""
-    return lambda _number: deployment.app.send_task("noop", kwargs={"add": [{"id": "item-3", "content": ITEM}]})
+    return lambda _number: deployment.app.send_task(
+        "noop", kwargs={"add": [{"id": "item-3", "content": ITEM}]}
+    )
 
 
 def p50_ms(send: Send) -> float:

@@ -133,11 +133,8 @@ class DittoCelery(Celery):
 
     @contextmanager
     def _broker_client(self) -> Iterator[BrokerClient]:
-        with (
-            self.connection_or_acquire() as connection,
-            connection.default_channel.conn_or_acquire() as client,
-        ):
-            yield client
+        with self.connection_or_acquire() as connection:
+            yield connection.default_channel.client  # made once; `conn_or_acquire` makes one a call
 
 
 def create_app(

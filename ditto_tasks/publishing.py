@@ -11,10 +11,10 @@ from ditto_tasks.errors import ContextError, DittoError, NodeInputError, Publish
 from ditto_tasks.json_values import MAX_DEPTH, TOO_DEEP, InvalidJson, JsonObject, JsonValue, freeze, pointer
 from ditto_tasks.models import WireModel
 from ditto_tasks.nodes import CONTEXT, NodeType
-from ditto_tasks.routing import HIDDEN_ARGUMENTS, is_scoped, needs_shard, shard_queue_of, visible_arguments
+from ditto_tasks.routing import HIDDEN_ARGUMENTS, is_scoped, needs_shard, visible_arguments
 from ditto_tasks.serialization import NAME as SERIALIZER
 from ditto_tasks.serialization import dumps
-from ditto_tasks.sharding import is_shard_queue
+from ditto_tasks.sharding import is_shard_queue, shard_of, shard_queue
 from ditto_tasks.task import VERSION, Reply
 from ditto_tasks.tenants import tenant_of
 
@@ -75,7 +75,7 @@ def check_publish(
     version = wire.get("expectedVersion", "absent")
     if not isinstance(version, str) or not version:
         raise ContextError.invalid_input("/expectedVersion", "must be a nonempty string")
-    queue = shard_queue_of(scope, shards) if needs_shard(row, wire) else None
+    queue = shard_queue(shard_of(hashed, shards)) if needs_shard(row, wire) else None
     return Publish(positional, wire, queue, hashed, tenant_of(scope))  # type: ignore[arg-type]  # checked by scope_key
 
 

@@ -55,12 +55,12 @@ class Router:
         name: str,
         _args: Sequence[object] | None,
         kwargs: Mapping[str, object] | None,
-        _options: Mapping[str, object],
+        options: Mapping[str, object],
         task: object = None,  # noqa: ARG002 -- Celery passes it by this name
         **_more: object,
     ) -> dict[str, str] | None:
         row = self._nodes.get(name)
-        if row is None:
+        if row is None or options.get("queue"):  # the sender has chosen, and was checked
             return None
         if needs_shard(row, kwargs or {}):
             return {"queue": shard_queue_of((kwargs or {})["scope"], self._shards)}
