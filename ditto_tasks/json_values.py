@@ -8,13 +8,31 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
-from typing import Any, Final, NoReturn, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Final, NoReturn, Protocol, runtime_checkable
 
 import orjson
 
-JsonScalar: TypeAlias = bool | int | float | str | None
-JsonValue: TypeAlias = JsonScalar | list["JsonValue"] | dict[str, "JsonValue"]
-JsonObject: TypeAlias = dict[str, JsonValue]
+from ditto_tasks.frozen_json import FrozenDict, FrozenList, JsonObject, JsonScalar, JsonValue
+
+__all__ = [
+    "EXACT_INTEGER",
+    "MAX_DEPTH",
+    "MESSAGE_DEPTH",
+    "TOO_DEEP",
+    "FrozenDict",
+    "FrozenList",
+    "InvalidJson",
+    "JsonObject",
+    "JsonScalar",
+    "JsonValue",
+    "WireForm",
+    "decode",
+    "encode",
+    "fast_encode",
+    "freeze",
+    "is_exact",
+    "pointer",
+]
 
 MAX_DEPTH: Final = 200  # levels; a scalar is 0, [] is 1. Far below where any decoder gives up.
 TOO_DEEP: Final = "nested too deeply"
@@ -57,55 +75,6 @@ def pointer(*keys: str | int) -> str:
 def _pointer_token(key: str) -> str:
     escaped = key.replace("~", "~0").replace("/", "~1")
     return escaped.encode("utf-8", "backslashreplace").decode("utf-8")
-
-
-def _refuse(self: object, *_: object, **__: object) -> NoReturn:
-    raise TypeError(f"{type(self).__name__} is frozen")
-
-
-class FrozenDict(dict[str, JsonValue]):
-    """A JSON object that cannot change.
-
-    `depth` and `exact_numbers` are set by `freeze` only, and mark the value as checked. The second says
-    that orjson writes all numbers within as ECMAScript does.
-    """
-
-    __slots__ = ("depth", "exact_numbers")
-    depth: int
-    exact_numbers: bool
-
-    __setitem__ = __delitem__ = __ior__ = _refuse
-    clear = pop = popitem = setdefault = update = _refuse
-
-    def __copy__(self) -> FrozenDict:
-        return self
-
-    def __deepcopy__(self, memo: object) -> FrozenDict:
-        return self
-
-    def __reduce__(self) -> tuple[type[FrozenDict], tuple[dict[str, JsonValue]]]:
-        return FrozenDict, (dict(self),)
-
-
-class FrozenList(list[JsonValue]):
-    """A JSON array that cannot change; `depth` and `exact_numbers` are as in FrozenDict."""
-
-    __slots__ = ("depth", "exact_numbers")
-    depth: int
-    exact_numbers: bool
-
-    __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse
-    append = extend = insert = pop = remove = _refuse
-    clear = sort = reverse = _refuse
-
-    def __copy__(self) -> FrozenList:
-        return self
-
-    def __deepcopy__(self, memo: object) -> FrozenList:
-        return self
-
-    def __reduce__(self) -> tuple[type[FrozenList], tuple[list[JsonValue]]]:
-        return FrozenList, (list(self),)
 
 
 def freeze(value: object, *, path: str = "", max_depth: int = MAX_DEPTH) -> JsonValue:
