@@ -155,4 +155,4 @@ def test_every_ignore_has_a_code_and_a_reason() -> None:
 
 
 def _explained(match: re.Match[str]) -> bool:
-    return bool(match["code"]) and len(match["rest"].strip(" #-–—:()")) >= 8
+    return bool(match["code"]) and len(match["rest"].strip(" #-–—:()")) >= 5

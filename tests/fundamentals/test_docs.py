@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from support.keys import documented_keys
 
+from ditto_tasks.cli import COMMANDS
 from ditto_tasks.nodes import NODES, ORDINARY_QUEUES
 from ditto_tasks.sharding import shard_queue
 from ditto_tasks.worker.keys import Keys, dead_key, inflight_key
@@ -78,6 +79,11 @@ def test_every_queue_is_documented() -> None:
     """docs/operations.md has a row for every queue."""
     rows = re.findall(r"^\| `(ditto\.[\w.<>]+)` \|", operations(), re.MULTILINE)
     assert {*ORDINARY_QUEUES, "ditto.ctx.<shard>"} <= set(rows)
+
+
+def test_every_command_is_documented() -> None:
+    """docs/operations.md has a row for every command of `ditto`, and for no other."""
+    assert sorted(re.findall(r"^\| `ditto (\w+)` \|", operations(), re.MULTILINE)) == sorted(COMMANDS)
 
 
 def test_every_coordination_key_is_documented() -> None:
