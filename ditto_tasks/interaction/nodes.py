@@ -1,0 +1,116 @@
+"""The INTERACTION nodes in process: business failures are values, refusals are InteractionErrors."""
+
+import time
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+from ditto_tasks.errors import InteractionError, NodeInputError
+from ditto_tasks.interaction.acting import Actions, act_mcp, act_tool
+from ditto_tasks.interaction.base import ActionCall, InteractionCall, McpClient, OutputSink
+from ditto_tasks.interaction.bounded import BoundedRunner
+from ditto_tasks.interaction.delivering import deliver
+from ditto_tasks.interaction.models import (
+    ActMcpInput,
+    ActToolInput,
+    Discovery,
+    Invocation,
+    ObserveInput,
+    OutputInput,
+)
+from ditto_tasks.interaction.observing import observe
+from ditto_tasks.interaction.permissions import Permissions
+from ditto_tasks.interaction.registry import ToolRegistry
+from ditto_tasks.interaction.results import MAX_OUTPUT_BYTES
+from ditto_tasks.interaction.values import ExternalResult, Observation, OutputReceipt
+from ditto_tasks.models import WireModel, from_wire
+
+ACT_TOOL = "INTERACTION.ACT.TOOL"
+ACT_MCP = "INTERACTION.ACT.MCP"
+OBSERVE = "INTERACTION.OBSERVE"
+OUTPUT = "INTERACTION.OUTPUT"
+NODE_TYPES = (ACT_TOOL, ACT_MCP, OBSERVE, OUTPUT)
+TIMEOUT_MS = 30_000
+NO_LIMITS = InteractionCall()
+InputModel = TypeVar("InputModel", bound=WireModel)
+NodeInput = WireModel | Mapping[str, object]
+
+
+class InteractionNodes:
+    """Acts, observes and puts out. Everything is denied unless ``permissions`` allow it."""
+
+    def __init__(
+        self,
+        registry: ToolRegistry | None = None,
+        *,
+        permissions: Permissions | None = None,
+        mcp: McpClient | None = None,
+        sink: OutputSink | None = None,
+        timeout_ms: int = TIMEOUT_MS,
+        max_output_bytes: int = MAX_OUTPUT_BYTES,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.registry = registry or ToolRegistry()
+        self._runner = BoundedRunner()
+        self._actions = Actions(
+            permissions=permissions or Permissions(),
+            registry=self.registry,
+            mcp=mcp,
+            runner=self._runner,
+            max_output_bytes=max_output_bytes,
+        )
+        self._sink = sink
+        self._timeout_ms = timeout_ms
+        self._now = now
+
+    def act_tool(self, given: NodeInput, *, call: InteractionCall = NO_LIMITS) -> ExternalResult:
+        """INTERACTION.ACT.TOOL: one call of a registered tool."""
+        tool_call = _parse(ActToolInput, given).call
+        own_ms = self._own_timeout_ms(tool_call.name)
+        return act_tool(tool_call, self._actions, call, self._action(tool_call.id, call, own_ms))
+
+    def act_mcp(self, given: NodeInput, *, call: InteractionCall = NO_LIMITS) -> Discovery | Invocation:
+        """INTERACTION.ACT.MCP: what servers offer, or one call of a server's tool."""
+        parsed = from_wire(ActMcpInput, given).root
+        call_id = parsed.operation if parsed.operation == "discover" else parsed.call.id
+        return act_mcp(parsed, self._actions, call, self._action(call_id, call))
+
+    def observe(self, given: NodeInput) -> Observation:
+        """INTERACTION.OBSERVE: a result as a message."""
+        return observe(_parse(ObserveInput, given).result)
+
+    def output(self, given: NodeInput, *, call: InteractionCall = NO_LIMITS) -> OutputReceipt:
+        """INTERACTION.OUTPUT: one delivery."""
+        parsed = _parse(OutputInput, given)
+        return deliver(parsed, self._sink, self._runner, call, self._action(parsed.delivery_id, call))
+
+    def execute(
+        self, node: str, given: NodeInput, *, call: InteractionCall = NO_LIMITS
+    ) -> ExternalResult | Discovery | Invocation | Observation | OutputReceipt:
+        """Run a node by its type."""
+        if node == ACT_TOOL:
+            return self.act_tool(given, call=call)
+        if node == ACT_MCP:
+            return self.act_mcp(given, call=call)
+        if node == OBSERVE:
+            return self.observe(given)
+        if node == OUTPUT:
+            return self.output(given, call=call)
+        raise InteractionError("UNKNOWN_NODE", "no such INTERACTION node")
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    def _own_timeout_ms(self, name: str) -> int | None:
+        own = [tool.timeout_ms for tool in self.registry.tools() if tool.name == name]
+        return own[0] if own else None
+
+    def _action(self, call_id: str, call: InteractionCall, own_ms: int | None = None) -> ActionCall:
+        timeout_ms = call.timeout_ms or own_ms or self._timeout_ms
+        call.token.raise_if_cancelled()
+        return ActionCall(
+            call_id=call_id, token=call.token, deadline_s=self._now() + timeout_ms / 1000, now=self._now
+        )
+
+
+def _parse(model: type[InputModel], given: NodeInput) -> InputModel:
+    return from_wire(model, given, error=NodeInputError)
