@@ -1,4 +1,4 @@
-"""What happened to scopes, as the state server's append-only file recorded it, and what was promised of it."""
+"""What happened to scopes, by the server's append-only file, held against what was promised."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def judge(
         verdict.doubled += len(chain.versions) - len(set(chain.versions))
     for calls in senders:
         _judge_sender(verdict, calls, results, chains)
-    verdict.contradictions += sum(_fact(results[id]) != _fact(later.get(id, {})) for id in results)
+    verdict.contradictions += sum(_fact(told) != _fact(later.get(name, {})) for name, told in results.items())
     return verdict
 
 
@@ -90,7 +90,9 @@ def _judge_sender(
     results: Mapping[str, Mapping[str, Any]],
     chains: Mapping[str, Chain],
 ) -> None:
-    reached: dict[str, int] = {}  # scope -> place in its chain that this sender's next call must be at or after
+    reached: dict[
+        str, int
+    ] = {}  # scope -> place in its chain that this sender's next call must be at or after
     for call in calls:
         result, chain = results.get(call.id), chains.get(call.scope_key, Chain())
         if result is None:

@@ -76,7 +76,7 @@ class Report:
         did = ", ".join(f"{count} {name}" for name, count in sorted(self.faults.items()))
         return [
             f"{self.mutations} mutations and {self.reads} reads in {self.seconds:.0f} s; {did}",
-            f"failed with a typed error: {dict(self.failures) or 0}; answered from the operation log: {self.replayed}",
+            f"failed with a typed error: {dict(self.failures) or 0}; replayed: {self.replayed}",
             *(f"{name}: {count}" for name, count in vars(self.verdict).items()),
         ]
 
@@ -92,7 +92,7 @@ class Soak:
     def __init__(self, plan: Plan, log: Callable[[str], None] = lambda _line: None) -> None:
         self._plan = plan
         self._log = log
-        self._random = random.Random(plan.seed)
+        self._random = random.Random(plan.seed)  # noqa: S311 -- a plan, not a secret
         self._stack = ExitStack()
         self._workers: list[WorkerProcess] = []
         self._started = 0
@@ -110,7 +110,9 @@ class Soak:
         with self._stack:
             folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="ditto-soak-")))
             self._prepare(folder)
-            threads = [threading.Thread(target=self._send, args=(index,)) for index in range(self._plan.senders)]
+            threads = [
+                threading.Thread(target=self._send, args=(index,)) for index in range(self._plan.senders)
+            ]
             hearing = threading.Thread(target=self._hear)
             for thread in [*threads, hearing]:
                 thread.start()
@@ -149,7 +151,7 @@ class Soak:
     # senders
 
     def _send(self, index: int) -> None:
-        chance, plan = random.Random(f"{self._plan.seed}/{index}"), self._plan
+        chance, plan = random.Random(f"{self._plan.seed}/{index}"), self._plan  # noqa: S311 -- as above
         mutations = 0
         while mutations < plan.mutations // plan.senders or not self._chaos_is_over.is_set():
             while len(self._waiting) >= plan.outstanding:
@@ -176,7 +178,9 @@ class Soak:
             wire = {"scope": scope, "add": [{"id": call.id, "content": 1}], "ditto": {"onMissing": "create"}}
         while True:  # a sender that does not know whether its call arrived sends it again under the same id
             with suppress(Exception):
-                self._app.send_task("CONTEXT.LOAD" if is_read else "CONTEXT.UPDATE", kwargs=wire, task_id=call.id)
+                self._app.send_task(
+                    "CONTEXT.LOAD" if is_read else "CONTEXT.UPDATE", kwargs=wire, task_id=call.id
+                )
                 return
             self._faults["repeated sends"] += 1
             _pause(0.05)
@@ -201,7 +205,9 @@ class Soak:
         with suppress(redis.RedisError, OSError):
             for start in range(0, len(ids), 500):
                 part = ids[start : start + 500]
-                for task_id, raw in zip(part, self._server.results.mget([RESULT_KEY + id for id in part]), strict=True):
+                for task_id, raw in zip(
+                    part, self._server.results.mget([RESULT_KEY + name for name in part]), strict=True
+                ):
                     result = json.loads(raw) if raw else {}
                     if result.get("status") in TERMINAL:
                         found[task_id] = result
