@@ -29,8 +29,10 @@ if TYPE_CHECKING:
     from ditto_tasks.embedded import EmbeddedServer
     from ditto_tasks.errors import ContextError, DittoError, NodeInputError, OutcomeUnknown
     from ditto_tasks.infer.nodes import InferNodes
+    from ditto_tasks.interaction.nodes import InteractionNodes
     from ditto_tasks.memory.nodes import MemoryNodes
     from ditto_tasks.models import NodeResult, Reference, Scope, from_wire, to_wire
+    from ditto_tasks.retrieval.nodes import RetrievalNodes
     from ditto_tasks.settings import Settings, default_settings, load_settings
 
 __all__ = [
@@ -51,6 +53,7 @@ __all__ = [
     "EmbeddedServer",
     "InMemoryContextStore",
     "InferNodes",
+    "InteractionNodes",
     "MemoryNodes",
     "NodeInputError",
     "NodeResult",
@@ -58,6 +61,7 @@ __all__ = [
     "RedisContextStore",
     "RedisOptions",
     "Reference",
+    "RetrievalNodes",
     "Scope",
     "Settings",
     "canonical_json",
@@ -88,6 +92,7 @@ _HOMES: Final = {
     "EmbeddedServer": "ditto_tasks.embedded",
     "InMemoryContextStore": "ditto_tasks.context",
     "InferNodes": "ditto_tasks.infer.nodes",
+    "InteractionNodes": "ditto_tasks.interaction.nodes",
     "MemoryNodes": "ditto_tasks.memory.nodes",
     "NodeInputError": "ditto_tasks.errors",
     "NodeResult": "ditto_tasks.models",
@@ -95,6 +100,7 @@ _HOMES: Final = {
     "RedisContextStore": "ditto_tasks.context",
     "RedisOptions": "ditto_tasks.context",
     "Reference": "ditto_tasks.models",
+    "RetrievalNodes": "ditto_tasks.retrieval.nodes",
     "Scope": "ditto_tasks.models",
     "Settings": "ditto_tasks.settings",
     "canonical_json": "ditto_tasks.canonical",

@@ -101,6 +101,10 @@ def test_memory_purpose() -> None:
         purpose="memory",
     )
     assert found == ["c", "r", "p", "s", "a"]
+    weights = [item("s", stable=True), item("r", relevance=4.9), item("m", priority=0.99)]
+    assert ranked(*weights, purpose="memory") == ["m", "s", "r"]
+    assert ranked(item("r", reusable=True), item("m", priority=0.99), purpose="memory") == ["r", "m"]
+    assert ranked(item("c", memoryCandidate=True), item("m", priority=4.99), purpose="memory") == ["c", "m"]
 
 
 def test_budget_skips_and_goes_on() -> None:
