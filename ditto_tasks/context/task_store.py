@@ -42,9 +42,9 @@ class ReadStore:
     def compare_and_set(
         self,
         scope: Scope,  # noqa: ARG002 -- the port's form, as below
-        expected_version: str | None,  # noqa: ARG002
-        next: Context,  # noqa: A002, ARG002
-        call: CancelToken | None = None,  # noqa: ARG002
+        expected_version: str | None,  # noqa: ARG002 -- as above
+        next: Context,  # noqa: A002, ARG002 -- as above
+        call: CancelToken | None = None,  # noqa: ARG002 -- as above
     ) -> StoredContext:
         raise ContextError("STATE_STORE_UNAVAILABLE", "this call may only read")
 

@@ -121,7 +121,7 @@ def test_garbage_in_every_queue_blocks_nothing(deployment: Deployment, kind: str
     for queue in every_queue():
         deployment.broker.lpush(queue, raw)
     for queue in every_queue():
-        letter = eventually(lambda queue=queue: deployment.broker.rpop(f"{queue}:dead"), 20)  # type: ignore[misc]
+        letter = eventually(lambda queue=queue: deployment.broker.rpop(f"{queue}:dead"), 20)  # type: ignore[misc]  # mypy infers no lambda with a default
         assert json.loads(letter)["code"] == code
     scope = {"sessionId": str(uuid.uuid4())}
     assert deployment.call("CONTEXT.LOAD", scope=scope, sources=[HELLO])["items"] == 1
