@@ -7,7 +7,10 @@ DOMAINS = "context|state|memory|infer|interaction|retrieval|pipelines|batch"
 # the first pattern that matches the module's name (without `ditto_tasks.`) decides
 LEVELS: tuple[tuple[int, str], ...] = (
     (0, r"errors"),
-    (1, r"json_values|frozen_json|lazy_exports|canonical|cancellation|event_loop|sharding|tenants|settings(\..+)?"),
+    (
+        1,
+        r"json_values|frozen_json|lazy_exports|canonical|cancellation|event_loop|sharding|tenants|settings(\..+)?",
+    ),
     (2, r"models"),
     (3, rf"({DOMAINS})\.(models|values)|context\.(checks|inputs|policy)"),
     (4, rf"({DOMAINS})\.base"),
