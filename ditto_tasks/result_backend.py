@@ -26,22 +26,29 @@ class WaitingConsumer(redis.ResultConsumer):  # type: ignore[name-defined,misc] 
         super().on_wait_for_pending(result, **kwargs)
 
 
-class QuietRedisBackend(redis.RedisBackend):
+class _Quiet:
+    """What both backends do otherwise than Celery's."""
+
+    ResultConsumer: Any = WaitingConsumer
+    client: Any  # of redis-py
+    expires: int | None
+
+    def on_task_call(self, producer: object, task_id: str) -> None:
+        """Do nothing where Celery would subscribe to the result."""
+
+    def _set(self, key: str, value: bytes, expires: int | None = None) -> None:
+        with self.client.pipeline() as pipe:  # without SETEX, of which redis-py warns
+            pipe.set(key, value, ex=(self.expires if expires is None else expires) or None)
+            pipe.publish(key, value)
+            pipe.execute()
+
+
+class QuietRedisBackend(_Quiet, redis.RedisBackend):
     """Publishing costs no SUBSCRIBE."""
 
-    ResultConsumer = WaitingConsumer
 
-    def on_task_call(self, producer: object, task_id: str) -> None:
-        """Do nothing where Celery would subscribe to the result."""
-
-
-class QuietSentinelBackend(redis.SentinelBackend):
+class QuietSentinelBackend(_Quiet, redis.SentinelBackend):
     """The same behind Sentinel."""
-
-    ResultConsumer = WaitingConsumer
-
-    def on_task_call(self, producer: object, task_id: str) -> None:
-        """Do nothing where Celery would subscribe to the result."""
 
 
 def _members(result: Any) -> Iterable[Any]:  # Celery's results

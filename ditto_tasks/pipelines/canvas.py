@@ -52,8 +52,7 @@ def answer_canvas(
 ) -> Signature:
     """The canvas of all steps, or of what is left after those in `results`."""
     left = remainder(stages_of(request, pipeline), results or {})
-    failed = app.signature(FAILED_TASK, kwargs={"pipeline": pipeline})
-    return chain(*_canvases(app, left, pipeline), app=app).on_error(failed)
+    return chain(*_canvases(app, left, pipeline), app=app)
 
 
 def _canvases(app: Celery, left: Remainder, pipeline: str) -> list[Signature]:
@@ -79,4 +78,6 @@ def _signature(app: Celery, step: Step, pipeline: str, upstream: JsonValue = Non
         immutable=given or not step.bound,
         task_id=steps.step_id(pipeline, step.name),
         root_id=pipeline,
+        # on every task: on_error() of a chain leaves out the header of a chord
+        link_error=[app.signature(FAILED_TASK, kwargs={"pipeline": pipeline})],
     )
