@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cmp_to_key
+from operator import attrgetter
 
 from ditto_tasks.context.base import ContextExecution
 from ditto_tasks.context.inputs import CompressInput
 from ditto_tasks.context.items import is_protected
 from ditto_tasks.context.models import Context, ContextItem
-from ditto_tasks.context.selection import compare_scores, number
+from ditto_tasks.context.selection import number
 from ditto_tasks.context.steps import Steps, drive
 from ditto_tasks.context.tokens import count_tokens, tightest
 from ditto_tasks.errors import ContextError
@@ -41,7 +41,6 @@ class _Group:
     """Items that stay or go together, and where they stand in the context."""
 
     positions: list[int]
-    items: list[ContextItem]
     keep: float
     protected: bool
 
@@ -85,7 +84,8 @@ def call_id(item: ContextItem) -> str | None:
 def _dropped(groups: list[_Group], costs: list[int], budget: Budget) -> set[int]:
     items, tokens = _size(groups, costs)
     dropped: set[int] = set()
-    for group in _least_worth_first([each for each in groups if not each.protected]):
+    # stable: where this is equal, or NaN, the order of index stays
+    for group in sorted((each for each in groups if not each.protected), key=attrgetter("keep")):
         if budget.holds(items, tokens):
             break
         dropped.update(group.positions)
@@ -110,7 +110,7 @@ def _group(positions: list[int], items: tuple[ContextItem, ...]) -> _Group:
     members = [items[at] for at in positions]
     scores = [_keep(item, positions[0] + j, len(items)) for j, item in enumerate(members)]
     keep = math.nan if any(map(math.isnan, scores)) else max(scores)
-    return _Group(positions, members, keep, any(map(is_protected, members)))
+    return _Group(positions, keep, any(map(is_protected, members)))
 
 
 def _keep(item: ContextItem, rank: int, total: int) -> float:
@@ -119,16 +119,6 @@ def _keep(item: ContextItem, rank: int, total: int) -> float:
     score += number(metadata, "relevance") * 10
     score += -10 if metadata.get("retrievable") is True else 0
     return score + rank / total
-
-
-def _least_worth_first(groups: list[_Group]) -> list[_Group]:
-    if any(math.isnan(group.keep) for group in groups):
-        return sorted(groups, key=cmp_to_key(_compare))
-    return sorted(groups, key=lambda group: (group.keep, group.positions[0]))
-
-
-def _compare(left: _Group, right: _Group) -> int:
-    return compare_scores(left.keep, right.keep) or left.positions[0] - right.positions[0]
 
 
 def check_compressed(result: Context, request: CompressInput, execution: ContextExecution) -> Steps[None]:
@@ -146,7 +136,7 @@ def check_compressed(result: Context, request: CompressInput, execution: Context
     if len(ids) > budget.items:
         raise _bad_output("has too many items")
     costs = yield from token_costs(result.items, budget, execution)
-    if not budget.holds(len(ids), sum(costs)):
+    if budget.tokens is not None and sum(costs) > budget.tokens:
         raise _bad_output("has too many tokens")
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-from functools import cmp_to_key
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from ditto_tasks.context.inputs import SelectInput
@@ -17,7 +15,6 @@ _NO_METADATA: JsonObject = {}
 
 class _Scored(NamedTuple):
     score: float
-    position: int
     item: ContextItem
 
 
@@ -53,7 +50,7 @@ def _scored(item: ContextItem, index: int, total: int, purpose: str, query: froz
     score += number(metadata, "relevance") * 10
     score += overlap(query, item) * 1000
     score += index / max(1, total)
-    return _Scored(score, index, item)
+    return _Scored(score, item)
 
 
 def _purpose_bonus(metadata: JsonObject, purpose: str) -> float:
@@ -69,17 +66,10 @@ def _may_be_remembered(item: ContextItem) -> bool:
     return metadata.get("private") is not True and metadata.get("memoryEligible") is not False
 
 
-def _ranked(scored: Sequence[_Scored]) -> list[_Scored]:
-    if any(math.isnan(each.score) for each in scored):
-        return sorted(scored, key=cmp_to_key(_compare))
-    return sorted(scored, key=lambda each: (-each.score, each.position))
+def _ranked(scored: Iterable[_Scored]) -> list[_Scored]:
+    """By score, then by index, which the stable sort keeps.
 
-
-def _compare(left: _Scored, right: _Scored) -> int:
-    return compare_scores(right.score, left.score) or left.position - right.position
-
-
-def compare_scores(left: float, right: float) -> int:
-    """The reference's comparator: a difference that is NaN (infinity less infinity is) counts as none."""
-    difference = left - right
-    return (difference > 0) - (difference < 0)
+    A score may be NaN. The sort asks only whether a later item goes before an earlier one, and NaN never
+    does: the reference's comparator, which falls back to the index, says the same.
+    """
+    return sorted(scored, key=lambda each: -each.score)

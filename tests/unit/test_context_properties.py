@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import json
+import math
+from functools import cmp_to_key
 from typing import Any
 
 from hypothesis import given
@@ -121,3 +123,21 @@ def test_messages_load_once(contents: list[Any]) -> None:
     once, twice = NODES.load(sources=messages), NODES.load(sources=messages * 2)
     assert once == twice
     assert len(ids(once)) == len(set(ids(once)))
+
+
+EXTREMES = st.sampled_from([1.7e308, -1.7e308, 0.0, 1.0, 2.0])
+
+
+@given(st.lists(st.tuples(EXTREMES, EXTREMES), max_size=80))
+def test_ranking_is_that_of_the_reference_comparator(pairs: list[tuple[float, float]]) -> None:
+    """Also with infinite and undefined scores the order is what the reference's comparator gives."""
+    metadata = [{"priority": priority, "relevance": relevance} for priority, relevance in pairs]
+    wire = [{"id": str(at), "content": 1, "metadata": each} for at, each in enumerate(metadata)]
+    scores = [p * 100 + r * 10 + 0.0 + at / len(pairs) for at, (p, r) in enumerate(pairs)]
+
+    def compare(left: int, right: int) -> float:
+        difference = scores[right] - scores[left]
+        return left - right if math.isnan(difference) or difference == 0 else difference
+
+    ranking = default_select({"context": {"items": wire}, "purpose": "infer"})
+    assert [int(item.id) for item in ranking] == sorted(range(len(pairs)), key=cmp_to_key(compare))
