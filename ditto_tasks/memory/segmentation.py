@@ -23,7 +23,10 @@ MAX_QUERY_WORDS = 64  # a query is a question, not a document; FTS5 refuses deep
 MAX_INDEX_WORDS = 150_000  # with the next one: a PostgreSQL tsvector stays below its 1 MB
 MAX_INDEX_CHARS = 400_000  # of distinct spelled words
 
-_ASCII_WORD = re.compile(r"[a-z0-9]+")
+SHORT_CHARS = 20_000  # a text in Latin letters of this length cannot exceed either of them
+
+_ASCII_KIND = "wo"
+_ASCII_WORD = re.compile(rf"[a-z0-9]{{1,{MAX_WORD_CHARS}}}")
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")  # PostgreSQL has no NUL in text, UTF-8 no lone surrogate
 # accents of Latin, Greek and Cyrillic, points of Hebrew and Arabic, Arabic stretching: optional in writing
 _OPTIONAL_MARKS = re.compile(
@@ -91,6 +94,9 @@ def query_words(folded: str) -> Iterator[str]:
 def spelled_document(folded: str, namespace: str) -> str:
     """The index text of a document, within what every index takes."""
     tag = namespace_tag(namespace)
+    if len(folded) <= SHORT_CHARS and folded.isascii():
+        prefix = tag + _ASCII_KIND
+        return " ".join([prefix + word for word in _ASCII_WORD.findall(folded)])
     return " ".join(_bounded(tag + spell(word) for word in index_words(folded)))
 
 
@@ -106,9 +112,9 @@ def spelled_query(query: str, namespace: str) -> tuple[str, ...]:
 
 
 def spell(word: str) -> str:
-    """A word in [a-z0-9]: a letter for its kind first, so that none is a number, an operator or too short."""
+    """A word in [a-z0-9]: its kind first, so that none is a number, an operator or below three letters."""
     if word.isascii():
-        return f"w{word}" if len(word) > 1 else f"one{word}"
+        return _ASCII_KIND + word
     return "u" + word.encode("utf-8", "surrogatepass").hex()
 
 
