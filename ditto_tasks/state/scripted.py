@@ -191,8 +191,12 @@ class ScriptedContextStore:
         return hashlib.sha1(raw, usedforsecurity=False).hexdigest()
 
     def _current_version(self, scope: Scope) -> str | None:
+        """For the details of a conflict; None also for a record that nobody can read."""
         raw = self._commands.get(state_key(scope, self._key_prefix))
-        return None if raw is None else version_of_record(raw)
+        try:
+            return None if raw is None else version_of_record(raw)
+        except ContextError:
+            return None
 
 
 def _parse_reply(reply: object) -> _LogReply:

@@ -189,7 +189,8 @@ def test_a_corrupt_record_is_invalid_state(admin: StateClient, raw: bytes) -> No
     store = RedisContextStore(admin)
     admin.set(state_key(SCOPE), raw)
     refused(lambda: store.get(SCOPE), "INVALID_STATE")
-    refused_any(lambda: store.compare_and_set(SCOPE, None, context_of("a")))
+    refused(lambda: store.compare_and_set(SCOPE, None, context_of("a")), "STATE_CONFLICT")
+    refused(committing(store, "1", None, "a"), "STATE_CONFLICT")
     refused_any(lambda: store.compare_and_set(SCOPE, "v", context_of("a")))
     refused_any(lambda: store.commit(SCOPE, operation("1"), expected_version="v", next=context_of("a")))
     assert admin.get(state_key(SCOPE)) == raw
