@@ -186,6 +186,36 @@ def test_cancelled_between_items(node: str, request_: dict[str, Any]) -> None:
     assert service.asked == 1
 
 
+class CountingToken(CancelToken):
+    """Counts how often the work asks."""
+
+    checks = 0
+
+    def raise_if_cancelled(self) -> None:
+        self.checks += 1
+
+
+TWO = context(item("a", 1), item("b", 1))
+
+
+@pytest.mark.parametrize(
+    ("node", "fields", "inside"),
+    [
+        ("CONTEXT.LOAD", {"sources": TWO["items"]}, 2),
+        ("CONTEXT.UPDATE", {"context": TWO, "add": TWO["items"]}, 0),
+        ("CONTEXT.SELECT", {"context": TWO, "purpose": "infer"}, 0),
+        ("CONTEXT.SELECT", {"context": TWO, "purpose": "infer", "maxTokens": 1}, 4),
+        ("CONTEXT.COMPRESS", {"context": TWO}, 0),
+        ("CONTEXT.COMPRESS", {"context": TWO, "maxTokens": 1}, 6),
+    ],
+)
+def test_check_points(node: str, fields: dict[str, Any], inside: int) -> None:
+    """On entry and after the node; before each source; before and after each estimate; nowhere else."""
+    token = CountingToken()
+    NODES.execute(node, fields, call=token)
+    assert token.checks == 2 + inside
+
+
 def test_cancelled_between_rag_stages() -> None:
     """A call that is cancelled while it embeds does not retrieve."""
     token = CancelToken()
