@@ -188,18 +188,30 @@ def open_raw(raw: bytes | str, queue: str) -> dict[str, Any]:  # kombu's edge
 
 
 def open_reply(raw: bytes) -> dict[str, Any]:  # kombu's edge
-    """A message of remote control; raises Empty, as for no message at all, if it is none."""
+    """A message of remote control or an event; raises Empty, as for no message at all, if it is none."""
     try:
         message = decode(raw, max_depth=MESSAGE_DEPTH)
-    except InvalidJson:
+        return _checked_reply(message)
+    except (InvalidJson, RefusedError):
         raise Empty from None
+
+
+def _checked_reply(message: object) -> dict[str, Any]:  # kombu's edge
     if not isinstance(message, dict) or not isinstance(message.get("properties"), dict):
-        raise Empty
+        raise RefusedError("NOT_A_MESSAGE")
+    properties, headers = message["properties"], message.get("headers")
+    if not isinstance(headers, dict) or "compression" in headers or _has_tag(message):
+        raise RefusedError("BAD_HEADERS")
+    if not isinstance(properties.get("delivery_tag"), str):
+        raise RefusedError("NOT_A_MESSAGE")
+    if not isinstance(properties.get("delivery_info", {}), dict):
+        raise RefusedError("NOT_A_MESSAGE")
+    _check_body(message.get("body"), properties)
     return message
 
 
 class GuardedRedisChannel(GuardedChannel, kombu_redis.Channel):
-    """The channel of ordinary queues. The two methods are kombu's, with its decoding replaced."""
+    """The channel of ordinary queues and of broadcasts: kombu's methods with its decoding replaced."""
 
     def _brpop_read(self: Any, **options: Any) -> bool:  # kombu's edge
         try:
@@ -221,6 +233,16 @@ class GuardedRedisChannel(GuardedChannel, kombu_redis.Channel):
         except self.connection_errors:
             self.client.connection.disconnect()  # the next poll connects again
             raise
+
+    def _handle_message(self: Any, client: Any, response: Any) -> dict[str, Any]:  # kombu's edge
+        """Broadcasts come by publish and subscribe: one that is no message is taken for an empty one."""
+        payload: dict[str, Any] = super()._handle_message(client, response)  # type: ignore[misc]  # self is Any
+        if bytes_to_str(payload["type"]).endswith("message") and payload["data"]:
+            try:
+                open_reply(payload["data"])
+            except Empty:
+                payload["data"] = None
+        return payload
 
     def _get(self: Any, queue: str, timeout: float | None = None) -> dict[str, Any]:  # noqa: ARG002 -- kombu's form
         with self.conn_or_acquire() as client:

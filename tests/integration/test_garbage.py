@@ -153,3 +153,22 @@ def test_a_long_scope_id_is_a_scope_like_any_other(deployment: Deployment) -> No
     scope = {"sessionId": "s" * 10_000}
     assert deployment.call("CONTEXT.LOAD", scope=scope, sources=[HELLO])["items"] == 1
     assert deployment.state.exists("ditto:context:" + scope_key(scope))
+
+
+BROADCASTS = {
+    "text": CANARY.encode(),
+    "deep": b"[" * 100_000 + b"]" * 100_000,
+    "a scalar": b"5",
+    "no properties": b'{"a": 1}',
+    "a body that is not base64": json.dumps({**message(), "body": "%%%" + CANARY}).encode(),
+    "a body that is not JSON": json.dumps({**message(), "content-type": "application/json"}).encode(),
+    "a tagged header": text(headers={"x": {"__type__": "datetime", "__value__": 5}}),
+}
+
+
+@pytest.mark.parametrize("kind", BROADCASTS)
+def test_garbage_among_broadcasts_ends_no_worker(deployment: Deployment, kind: str) -> None:
+    """Remote control goes on after a broadcast that is no message."""
+    assert deployment.broker.publish("/0.celery.pidbox", BROADCASTS[kind])
+    assert eventually(lambda: deployment.app.control.ping(timeout=1), 20)
+    assert CANARY not in deployment.worker.logs()

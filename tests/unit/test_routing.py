@@ -1,0 +1,83 @@
+"""Which queue a call goes to."""
+
+import hashlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ditto_tasks.canonical import scope_key
+from ditto_tasks.nodes import NODES, ORDINARY_QUEUES, queue_of
+from ditto_tasks.routing import Router, worker_queues
+from ditto_tasks.sharding import SHARD_QUEUES, is_shard_queue, shard_of, shard_queue
+from ditto_tasks.tenants import tenant_of, tenant_session
+
+SCOPE = {"sessionId": "s"}
+ROUTE = Router(64)
+
+
+def test_the_shard_is_the_specified_hash() -> None:
+    """The first eight bytes of the SHA-256 of the scope key, modulo N."""
+    key = scope_key(SCOPE)
+    number = int(hashlib.sha256(key.encode()).hexdigest()[:16], 16)
+    assert shard_of(key, 64) == number % 64
+    assert shard_queue(5) == "ditto.ctx.5"
+
+
+@given(st.text(), st.integers(1, 4096))
+def test_every_scope_has_a_shard(key: str, count: int) -> None:
+    """Always within 0..N-1."""
+    assert 0 <= shard_of(key.encode("utf-8", "replace").decode(), count) < count
+
+
+@pytest.mark.parametrize(
+    "queue", ["ditto.ctx", "ditto.ctx.", "ditto.ctx.x", "ditto.ctx.1:dead", "ditto.context"]
+)
+def test_only_shards_queues_are_taken_for_such(queue: str) -> None:
+    """Neither the pseudo-queue nor dead letters are."""
+    assert not is_shard_queue(queue)
+    assert is_shard_queue("ditto.ctx.17")
+
+
+def test_mutations_of_a_scope_go_to_its_shard() -> None:
+    """LOAD with sources, UPDATE, COMPRESS, and reads that ask for session consistency."""
+    shard = {"queue": shard_queue(shard_of(scope_key(SCOPE), 64))}
+    session = {"scope": SCOPE, "ditto": {"consistency": "session"}}
+    assert ROUTE("CONTEXT.UPDATE", None, {"scope": SCOPE}, {}) == shard
+    assert ROUTE("CONTEXT.COMPRESS", None, {"scope": SCOPE}, {}) == shard
+    assert ROUTE("CONTEXT.LOAD", None, {"scope": SCOPE, "sources": []}, {}) == shard
+    assert ROUTE("CONTEXT.LOAD", None, session, {}) == ROUTE("CONTEXT.SELECT", None, session, {}) == shard
+
+
+def test_all_else_goes_to_its_domains_queue() -> None:
+    """Plain reads and explicit calls may run anywhere; other domains have their own queues."""
+    for wire in ({"scope": SCOPE}, {}):
+        assert ROUTE("CONTEXT.SELECT", None, wire, {}) == {"queue": "ditto.context"}
+    assert ROUTE("CONTEXT.UPDATE", None, {}, {}) == {"queue": "ditto.context"}
+    assert ROUTE("MEMORY.SEARCH", None, {"scope": SCOPE}, {}) == {"queue": "ditto.memory"}
+
+
+def test_a_predecessors_result_does_not_route() -> None:
+    """args[0] of a chain's step is data."""
+    assert ROUTE("CONTEXT.UPDATE", [{"scope": SCOPE}], {}, {}) == {"queue": "ditto.context"}
+
+
+def test_unknown_tasks_and_chosen_queues_are_left_alone() -> None:
+    """Celery's own tasks go to the default queue; what the sender chose stays."""
+    assert ROUTE("celery.chord_unlock", None, {}, {}) is None
+    assert ROUTE("CONTEXT.UPDATE", None, {"scope": SCOPE}, {"queue": "q"}) is None
+
+
+def test_every_node_has_an_ordinary_queue_that_workers_serve() -> None:
+    """And no queue has an exchange, whose binding could vanish."""
+    assert {queue_of(node) for node in NODES} < set(ORDINARY_QUEUES)
+    assert queue_of("NO.SUCH") == "ditto.context"
+    assert [queue.name for queue in worker_queues()] == [*ORDINARY_QUEUES, SHARD_QUEUES]
+
+
+def test_tenants_are_prefixes_of_session_ids() -> None:
+    """Built and parsed by the same rule; a name with a colon is no tenant's."""
+    assert tenant_of({"sessionId": tenant_session("acme-1", "a:b")}) == "acme-1"
+    assert tenant_of({"sessionId": "no tenant:x"}) is tenant_of({"sessionId": "x"}) is tenant_of({}) is None
+    with pytest.raises(ValueError, match="tenant"):
+        tenant_session("a:b", "x")
