@@ -59,7 +59,10 @@ def _run_tool(tool: Tool, call: ToolCall, actions: Actions, action: ActionCall) 
     try:
         output = actions.runner.run(lambda: tool.run(call.arguments, action), action)
     except Exception as error:  # noqa: BLE001 - a tool is foreign code: every failure is a value
-        return failure_result(call.id, call.name, as_tool_error(error, action.token))
+        failed = as_tool_error(error, action.token)
+        if failed.status == "cancelled":
+            failed.code = tool.cancelled_code
+        return failure_result(call.id, call.name, failed)
     return success_result(call.id, call.name, output, max_bytes=actions.max_output_bytes)
 
 

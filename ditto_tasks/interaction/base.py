@@ -74,6 +74,7 @@ class Tool:
     needs: frozenset[str] = field(default_factory=frozenset)
     read_only: bool = False
     timeout_ms: int | None = None
+    cancelled_code: str = "CANCELLED"
 
 
 class OutputSink(Protocol):
