@@ -209,6 +209,29 @@ def refused_as_cancelled(nodes: ContextNodes, token: CancelToken) -> bool:
     return True
 
 
+class CountingToken(CancelToken):
+    """Counts how often the work asks."""
+
+    checks = 0
+
+    def raise_if_cancelled(self) -> None:
+        self.checks += 1
+
+
+def test_check_points(nodes: ContextNodes) -> None:
+    """On entry, before and after get, after the node, and after the write."""
+    nodes.load(scope=SCOPE, sources=[])
+    calls: list[tuple[str, dict[str, Any], int]] = [
+        ("CONTEXT.LOAD", {}, 3),
+        ("CONTEXT.SELECT", {"purpose": "infer"}, 4),
+        ("CONTEXT.UPDATE", {}, 5),
+    ]
+    for node, fields, expected in calls:
+        token = CountingToken()
+        nodes.execute(node, {"scope": SCOPE, **fields}, call=token)
+        assert token.checks == expected, node
+
+
 def test_queue_runs_scoped_calls_only(store: Store) -> None:
     """Scoped calls wait their turn, explicit ones do not, and bad ones never reach the queue."""
     queue = ContextOperationQueue(max_pending=1)
