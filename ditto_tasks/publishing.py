@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
@@ -17,6 +18,7 @@ from ditto_tasks.serialization import dumps
 from ditto_tasks.sharding import is_shard_queue, shard_of, shard_queue
 from ditto_tasks.task import VERSION, Reply
 from ditto_tasks.tenants import tenant_of
+from ditto_tasks.worker.keys import SCOPE_HEADER, SENT_HEADER
 
 MAX_MESSAGE_BYTES: Final = 4 * 1024 * 1024
 WIRE_DEPTH: Final = 204  # content may be 200 deep, and stands at most 4 levels down in an input
@@ -49,7 +51,9 @@ class Publish:
         headers = dict(given.get("headers") or {}, ditto_v=VERSION)
         headers.pop("ditto_epoch", None)  # only the shard channel may say this
         if self.scope_hash:
-            headers["ditto_scope"] = self.scope_hash
+            headers[SCOPE_HEADER] = self.scope_hash
+        if self.queue:
+            headers[SENT_HEADER] = int(time.time() * 1000)  # shows how long the oldest call of a shard waits
         shown = visible_arguments(name, self.queue or "", self.scope_hash, self.kwargs)
         queue = {"queue": self.queue} if self.queue else {}
         return {**given, **_FIXED, **queue, "kwargsrepr": shown, "headers": headers}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
@@ -25,22 +26,37 @@ def dead() -> None:
 
 @dead.command("list")
 @click.option("--queue", help="Only this queue.")
-def list_letters(*, queue: str | None) -> None:
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line, without the messages' text.")
+def list_letters(*, queue: str | None, as_json: bool) -> None:
     """Show all dead letters."""
-    table = Table("id", "queue", "node", "scope", "code", "deaths", "bytes", "can be sent again")
     with open_deployment() as deployment:
-        for letter in letters(deployment.broker, [queue] if queue else deployment.queues()):
-            table.add_row(
-                letter.id,
-                letter.queue,
-                letter.node or "-",
-                (letter.scope_hash or "-").removeprefix("scope:")[:12],
-                letter.code,
-                str(letter.deaths),
-                str(letter.size),
-                "yes" if letter.message is not None else "no",
-            )
-    Console().print(table)
+        found = list(letters(deployment.broker, [queue] if queue else deployment.queues()))
+    if as_json:
+        for letter in found:
+            click.echo(json.dumps(_shown(letter)))
+    else:
+        Console().print(_table(found))
+
+
+def _shown(letter: DeadLetter) -> dict[str, object]:
+    names = ("id", "queue", "task_id", "node", "scope_hash", "code", "deaths", "size")
+    return {**{name: getattr(letter, name) for name in names}, "has_message": letter.message is not None}
+
+
+def _table(found: list[DeadLetter]) -> Table:
+    table = Table("id", "queue", "node", "scope", "code", "deaths", "bytes", "can be sent again")
+    for letter in found:
+        table.add_row(
+            letter.id,
+            letter.queue,
+            letter.node or "-",
+            (letter.scope_hash or "-").removeprefix("scope:")[:12],
+            letter.code,
+            str(letter.deaths),
+            str(letter.size),
+            "yes" if letter.message is not None else "no",
+        )
+    return table
 
 
 @dead.command()

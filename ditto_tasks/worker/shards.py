@@ -18,7 +18,7 @@ from ditto_tasks.worker.scripts import Nothing, Settle, ShardScripts, Taken
 
 logger = get_logger(__name__)
 
-TIMEOUT_CODE: Final = "MUTATION_TIMEOUT"
+TIMEOUT_CODE: Final = "TIMEOUT"  # as the task itself says when it comes to its end after all
 
 
 @dataclass(slots=True, eq=False)

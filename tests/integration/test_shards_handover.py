@@ -85,7 +85,7 @@ def test_a_broken_connection_runs_nothing_twice_and_keeps_the_order(
 
 
 def test_a_killed_worker_is_replaced_within_a_third_over_a_lease(fleet: Fleet, worker: WorkerProcess) -> None:
-    """After kill -9 in the middle of a mutation, another worker runs it within 1.34 leases and half a second."""
+    """After kill -9 in the middle of a mutation, another worker runs it within 1.34 leases + 0.5 s."""
     gate = fleet.folder / "killed"
     fleet.start("rescuer")
     fleet.wait_balanced("w1", "rescuer")

@@ -1,0 +1,144 @@
+"""Who takes shards, how many there are, what commands show of them, and what ordinary queues keep."""
+
+import json
+import time
+from collections.abc import Iterator
+
+import pytest
+from click.testing import CliRunner, Result
+from support.fleet import Fleet
+from support.polling import eventually
+
+from ditto_tasks.cli import celery_group
+from ditto_tasks.sharding import shard_queue
+
+
+@pytest.fixture
+def fleet(monkeypatch: pytest.MonkeyPatch) -> Iterator[Fleet]:
+    with Fleet() as running:
+        for name, value in running.env.items():
+            monkeypatch.setenv(name, value)
+        yield running
+
+
+def ditto(*arguments: str) -> Result:
+    """One command of the command line."""
+    return CliRunner().invoke(celery_group, list(arguments))
+
+
+def test_with_named_queues_a_worker_takes_no_shards(fleet: Fleet) -> None:
+    """`-Q ditto.context` serves that queue and leaves scoped mutations to others."""
+    fleet.start(queues=["ditto.context"])
+    fleet.app.send_task("CONTEXT.LOAD", kwargs={"sources": []}, task_id="plain")
+    fleet.receipt("plain")
+    fleet.append("s", "scoped")
+    assert (fleet.owners(), fleet.stored("scoped")) == ({}, None)
+    assert ditto("health").exit_code == 0
+
+
+def test_the_pseudo_queue_means_shards(fleet: Fleet) -> None:
+    """`-Q ditto.ctx` takes shards and no ordinary queue."""
+    fleet.start(queues=["ditto.ctx"])
+    fleet.app.send_task("CONTEXT.LOAD", kwargs={"sources": []}, task_id="plain")
+    fleet.receipt(fleet.append("s", "scoped"))
+    assert fleet.stored("plain") is None
+    assert fleet.broker.llen("ditto.ctx") == 0
+
+
+def test_the_queue_of_one_shard_stops_a_worker(fleet: Fleet) -> None:
+    """`-Q ditto.ctx.3` ends at start and says what to write instead."""
+    worker = fleet.worker(queues=["ditto.ctx.3"])
+    with pytest.raises(AssertionError, match=r"use -Q ditto\.ctx to take shards"):
+        worker.start()
+
+
+def test_another_number_of_shards_stops_a_worker(fleet: Fleet) -> None:
+    """A worker whose settings disagree with the deployment's number of shards ends and names both."""
+    fleet.broker.set("ditto:default:shards:count", 8)
+    worker = fleet.worker()
+    worker.start()
+    eventually(lambda: not worker.alive, 20)
+    assert "SHARD_COUNT_MISMATCH" in worker.logs()
+    assert fleet.owners() == {}
+
+
+def test_shards_shows_the_busy_ones(fleet: Fleet) -> None:
+    """Owner, depth, scope at the head, how long it has run and the age of the oldest are listed by shard."""
+    fleet.start()
+    gate = fleet.folder / "gate"
+    fleet.suffer("s", "s-1", f"until:{gate}")
+    fleet.append("s", "s-2")
+    eventually(lambda: (fleet.folder / "gate.started").exists())
+    (shown,) = [json.loads(line) for line in ditto("shards", "--json", "--busy").output.splitlines()]
+    gate.touch()
+    assert (shown["shard"], shown["depth"], shown["deaths"]) == (fleet.shard("s"), 1, 0)
+    assert shown["owner"].startswith("w1@")
+    assert shown["head_scope"].startswith("scope:")
+    assert shown["epoch"] > 1_000_000_000_000
+    assert 0 <= shown["running_ms"] < 20_000
+    assert 0 <= shown["oldest_ms"] < 20_000
+    assert f" {fleet.shard('s')} " in ditto("shards").output
+
+
+def test_resize_is_refused_while_a_message_waits(fleet: Fleet) -> None:
+    """Only empty shards can be renumbered; a running worker with another number then stops by itself."""
+    fleet.append("s", "s-1")
+    refused = ditto("shards", "resize", "32")
+    assert (refused.exit_code, "SHARDS_NOT_EMPTY" in refused.output) == (1, True)
+    worker = fleet.start()
+    assert ditto("shards", "drain").output == "all shards are empty\n"
+    assert ditto("shards", "resize", "32").exit_code == 0
+    eventually(lambda: not worker.alive, 20)
+
+
+def test_drain_says_what_is_left(fleet: Fleet) -> None:
+    """A drain that runs out of time fails and counts what waits."""
+    fleet.append("s", "s-1")
+    drained = ditto("shards", "drain", "--timeout", "0.1")
+    assert (drained.exit_code, "1 messages wait" in drained.output) == (1, True)
+
+
+def test_purge_tells_the_callers(fleet: Fleet) -> None:
+    """The messages that waited in a shard are dropped, and their callers get PURGED instead of silence."""
+    fleet.append("s", "s-1")
+    fleet.append("s", "s-2")
+    shard = fleet.shard("s")
+    assert ditto("shards", "purge", str(shard), "--yes").output == "2 messages dropped\n"
+    assert [fleet.code(task_id) for task_id in ("s-1", "s-2")] == ["PURGED", "PURGED"]
+    assert fleet.broker.llen(shard_queue(shard)) == 0
+    assert ditto("shards", "purge", "99", "--yes").exit_code == 1
+
+
+def test_dead_letters_can_be_dropped(fleet: Fleet) -> None:
+    """Garbage in a shard's queue becomes a dead letter without its content, which a command drops."""
+    fleet.broker.lpush(shard_queue(0), b"garbage")
+    fleet.start()
+    eventually(lambda: fleet.broker.llen("ditto.ctx.0:dead") == 1)
+    (shown,) = [json.loads(line) for line in ditto("dead", "list", "--json").output.splitlines()]
+    assert (shown["code"], shown["has_message"]) == ("NOT_JSON", False)
+    assert ditto("dead", "retry", "--all").output == "0 sent again\n"
+    assert ditto("dead", "drop", "--all").output == "1 dropped\n"
+    assert ditto("dead", "drop").exit_code == 2
+    assert fleet.broker.llen("ditto.ctx.0:dead") == 0
+
+
+def test_health_fails_without_a_worker_and_without_a_store(fleet: Fleet) -> None:
+    """The probe's exit code follows the worker and the state store."""
+    assert ditto("health").exit_code == 1
+    worker = fleet.start()
+    eventually(lambda: ditto("health").exit_code == 0, 20)
+    assert ditto("health", "--worker", "other@nowhere").exit_code == 1
+    worker.stop()
+    assert ditto("health").exit_code == 1
+
+
+def test_ordinary_queues_are_redelivered_after_the_visibility_timeout(fleet: Fleet) -> None:
+    """A worker that serves shards sweeps what a dead worker left unacknowledged in an ordinary queue."""
+    fleet.app.send_task("CONTEXT.LOAD", kwargs={"sources": []}, task_id="swept")
+    raw = fleet.broker.rpop("ditto.context")
+    left = json.dumps([json.loads(raw), "", "ditto.context"])
+    fleet.broker.hset("unacked", "a-dead-workers", left)
+    fleet.broker.zadd("unacked_index", {"a-dead-workers": time.time() - 100_000})
+    fleet.start()
+    fleet.receipt(fleet.append("s", "scoped"))
+    fleet.receipt("swept", 40)
