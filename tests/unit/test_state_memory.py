@@ -88,10 +88,10 @@ def test_dead_entries_go_before_living_ones(clock: Clock) -> None:
 def test_rewriting_an_entry_drops_no_other(clock: Clock) -> None:
     """A write to a scope that is stored needs no room."""
     store = InMemoryContextStore(max_entries=2, now=clock)
-    first = store.compare_and_set(A, None, context_of("a"))
-    store.compare_and_set(B, None, context_of("b"))
-    store.compare_and_set(A, first.version, context_of("a"))
-    assert store.get(B) is not None
+    store.compare_and_set(A, None, context_of("a"))
+    written = store.compare_and_set(B, None, context_of("b"))
+    store.compare_and_set(B, written.version, context_of("b"))
+    assert store.get(A) is not None
 
 
 def test_a_cancelled_call_reads_and_writes_nothing(clock: Clock) -> None:
