@@ -12,6 +12,8 @@ from ditto_tasks.memory.stores.sql import SqlMemoryStore
 from ditto_tasks.memory.stores.sql.tables import DEFAULT_TABLE
 
 if TYPE_CHECKING:
+    from pydantic import SecretStr
+
     from ditto_tasks.settings import Settings
 
 URL: Final = "DITTO_WORKER_MEMORY_URL"
@@ -48,19 +50,31 @@ def open_store(settings: Settings) -> SqlMemoryStore:
     raise _refused(URL, "must be a sqlite, postgresql, mysql or qdrant URL")
 
 
+def memory_is_configured(settings: Settings) -> bool:
+    """Whether the environment names a memory."""
+    return bool(_named(settings))
+
+
 def _configured(settings: Settings) -> tuple[str, str]:
+    named = _named(settings)
+    if len(named) > 1:
+        raise _refused(sorted(named)[0], f"also {sorted(named)[1]} is set; exactly one says where memory is")
+    if not named:
+        raise _refused(URL, "is not set, so there is no memory; for example sqlite:///memory.db")
+    return next(
+        iter(named.values())
+    ).get_secret_value(), settings.connections.memory_postgres_table or DEFAULT_TABLE
+
+
+def _named(settings: Settings) -> dict[str, SecretStr]:
+    """Each variable that says where memory is, if it is set."""
     found = settings.connections
     given = {
         URL: found.memory_url,
         POSTGRES_URL: found.memory_postgres_url,
         QDRANT_URL: found.memory_qdrant_url,
     }
-    named = {name: value for name, value in given.items() if value is not None}
-    if len(named) > 1:
-        raise _refused(sorted(named)[0], f"also {sorted(named)[1]} is set; exactly one says where memory is")
-    if not named:
-        raise _refused(URL, "is not set, so there is no memory; for example sqlite:///memory.db")
-    return next(iter(named.values())).get_secret_value(), found.memory_postgres_table or DEFAULT_TABLE
+    return {name: value for name, value in given.items() if value is not None}
 
 
 def _refused(variable: str, reason: str) -> SettingsError:

@@ -1,0 +1,110 @@
+"""RETRIEVAL.SEARCH in process; it returns a NodeResult and raises nothing for its own failure."""
+
+import logging
+import uuid
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
+from threading import BoundedSemaphore
+from types import MappingProxyType
+from typing import Final
+
+from ditto_tasks.cancellation import CancelToken
+from ditto_tasks.errors import Cancelled, DittoError, RetrievalError
+from ditto_tasks.json_values import FrozenDict, freeze
+from ditto_tasks.models import NodeError, NodeResult, WireModel, from_wire
+from ditto_tasks.retrieval.answers import checked_found
+from ditto_tasks.retrieval.models import RetrievalInput, RetrievalOutput, RetrievalRequest
+from ditto_tasks.retrieval.registry import TargetRegistry
+
+SEARCH: Final = "RETRIEVAL.SEARCH"
+DEFAULT_LIMIT: Final = 10
+ENVELOPE_DEPTH: Final = 8  # levels that a result wraps around a candidate's content
+NodeInput = WireModel | Mapping[str, object]
+
+_log = logging.getLogger(__name__)
+_STATUSES: Final[Mapping[str, str]] = MappingProxyType(
+    {"RETRIEVAL_CANCELLED": "cancelled", "RETRIEVAL_TIMEOUT": "timeout"}
+)
+_NO_OPTIONS: Final = FrozenDict()
+
+
+class RetrievalNodes:
+    """Searches the targets of a registry."""
+
+    def __init__(
+        self, registry: TargetRegistry, *, search_limit: int = DEFAULT_LIMIT, concurrency: int | None = None
+    ) -> None:
+        self._registry = registry
+        self._search_limit = search_limit
+        limited = None if concurrency is None else BoundedSemaphore(concurrency)
+        self._slots: AbstractContextManager[object] = limited or nullcontext()
+
+    def search(
+        self, given: NodeInput, *, execution_id: str | None = None, token: CancelToken | None = None
+    ) -> NodeResult:
+        """RETRIEVAL.SEARCH: candidates of one target by one strategy, in the provider's order."""
+        return self.execute(SEARCH, given, execution_id=execution_id, token=token)
+
+    def execute(
+        self,
+        node: str,
+        given: NodeInput,
+        *,
+        execution_id: str | None = None,
+        token: CancelToken | None = None,
+    ) -> NodeResult:
+        """Run a node by its type."""
+        run_id = execution_id or uuid.uuid4().hex
+        try:
+            with self._slots:
+                output = self._run(node, given, token or CancelToken())
+        except Exception as error:  # noqa: BLE001 - the node's boundary: a failure is a value
+            return _failure(run_id, node, error)
+        frozen = freeze(output.wire_form(), max_depth=200 + ENVELOPE_DEPTH)
+        return NodeResult.assemble(
+            {"execution_id": run_id, "node": node, "status": "success", "output": frozen}
+        )
+
+    def _run(self, node: str, given: NodeInput, token: CancelToken) -> RetrievalOutput:
+        if node != SEARCH:
+            raise RetrievalError("UNKNOWN_NODE", "no such RETRIEVAL node")
+        token.raise_if_cancelled()
+        asked = _parse(given)
+        strategy, provider = self._registry.provider(asked.target.name, asked.strategy)
+        limit = asked.limit or self._search_limit
+        request = RetrievalRequest(
+            asked.query, asked.target, strategy, limit, asked.filter, asked.options or _NO_OPTIONS
+        )
+        found = checked_found(provider.search(request, token), limit)
+        token.raise_if_cancelled()
+        return RetrievalOutput(
+            candidates=found.candidates, strategy=strategy, target=asked.target, metadata=found.metadata
+        )
+
+
+def _parse(given: NodeInput) -> RetrievalInput:
+    try:
+        return from_wire(RetrievalInput, given, error=RetrievalError)
+    except RetrievalError as problem:
+        raise RetrievalError("RETRIEVAL_INVALID_INPUT", problem.message, problem.details) from None
+
+
+def _failure(run_id: str, node: str, error: Exception) -> NodeResult:
+    public = _public(error)
+    status = _STATUSES.get(public.code, "failed")
+    return NodeResult.assemble({"execution_id": run_id, "node": node, "status": status, "error": public})
+
+
+def _public(error: Exception) -> NodeError:
+    """What may be told: the text of an error that we did not write can hold anything."""
+    match error:
+        case Cancelled():
+            return NodeError(code="RETRIEVAL_CANCELLED", message="the search was cancelled")
+        case DittoError(code="TIMEOUT") | TimeoutError():
+            return NodeError(code="RETRIEVAL_TIMEOUT", message="the search took too long")
+        case DittoError():
+            return NodeError(code=error.code, message=error.message)
+        case PermissionError():
+            return NodeError(code="RETRIEVAL_PERMISSION_DENIED", message="the search is not permitted")
+    _log.error("%s failed with %s", SEARCH, type(error).__name__)
+    return NodeError(code="RETRIEVAL_BACKEND_ERROR", message="the retrieval backend failed")
