@@ -11,6 +11,7 @@ from ditto_tasks.context.policy import ContextPolicy
 from ditto_tasks.errors import SettingsError
 from ditto_tasks.settings import Settings
 from ditto_tasks.state.base import ContextStateStore
+from ditto_tasks.state.operations import OPERATIONS_KEPT
 from ditto_tasks.state.redis import RedisContextStore, open_state_client
 
 SERVICES: Final = frozenset(field.name for field in fields(ContextServices))
@@ -54,9 +55,9 @@ def open_context(settings: Settings, services: Mapping[str, object]) -> OpenCont
         return OpenContext(policy, given, timeout_ms)
     client = open_state_client(url.get_secret_value())
     cache = settings.context.cache
-    store = RedisContextStore(
-        client, ttl_ms=cache.ttl_ms, key_prefix=cache.key_prefix, operation_ids=cache.operation_ids
-    )
+    # The setting may ask for a longer memory, never for one that redelivered tasks could outlive.
+    kept = max(cache.operation_ids, OPERATIONS_KEPT)
+    store = RedisContextStore(client, ttl_ms=cache.ttl_ms, key_prefix=cache.key_prefix, operation_ids=kept)
     return OpenContext(policy, replace(given, state_store=store), timeout_ms, client.close, client.ping)
 
 
