@@ -37,15 +37,14 @@ class _Lanes(Generic[TurnT]):
         return lane[0] is turn
 
     def leave(self, key: str, turn: TurnT) -> TurnT | None:
-        """Give the place up; whose turn it becomes by that."""
+        """Give the place up; whose turn it is then, who may know it already."""
         lane = self._lanes[key]
-        was_first = lane[0] is turn
         lane.remove(turn)
         self.pending -= 1
         if not lane:
             del self._lanes[key]
             return None
-        return lane[0] if was_first else None
+        return lane[0]
 
 
 class ContextOperationQueue:
