@@ -25,12 +25,11 @@ from ditto_tasks.pipelines.records import PipelineRecords
 from ditto_tasks.pipelines.runs import StepRuns, register_errback
 from ditto_tasks.pipelines.sweep import sweep
 from ditto_tasks.publishing import built_in_options, check_order, check_publish, check_size
-from ditto_tasks.result_backend import BACKENDS
 from ditto_tasks.routing import Router, worker_queues
 from ditto_tasks.serialization import CONTENT_TYPE, NAME, register_content_type
 from ditto_tasks.settings import Settings, check_visibility_timeout, load_settings
 from ditto_tasks.task import Handler
-from ditto_tasks.worker.guard import GuardedConnection
+from ditto_tasks.worker.connection import GuardedConnection
 from ditto_tasks.worker.signals import on_shard_tick
 
 __all__ = ["BATCH_QUEUE", "DittoCelery", "create_app"]
@@ -39,6 +38,12 @@ BUILT_IN: Final = "celery."  # Celery's own tasks, whose arguments are signature
 CHORD_EXPIRES_S: Final = 6 * 3600
 VISIBILITY_TIMEOUT_S: Final = 3600  # at least; a stock queue redelivers after it
 CONCURRENCY: Final = 16
+# by name: importing a backend imports its driver, which only a connection needs
+RESULT_BACKENDS: Final[Mapping[str, str]] = {
+    "redis": "ditto_tasks.result_backend:QuietRedisBackend",
+    "rediss": "ditto_tasks.result_backend:QuietRedisBackend",
+    "sentinel": "ditto_tasks.result_backend:QuietSentinelBackend",
+}
 SOCKET_TIMEOUT_S: Final = 30
 CONNECT_TIMEOUT_S: Final = 5
 LOCAL_BROKER: Final = "redis://127.0.0.1:6379/0"
@@ -73,7 +78,7 @@ class DittoCelery(Celery):
         self._handlers: dict[str, Handler] = {}
         register_content_type()
         super().__init__("ditto_tasks", set_as_current=False)
-        self.loader.override_backends = dict(BACKENDS)
+        self.loader.override_backends = dict(RESULT_BACKENDS)
         self.steps["consumer"].add("ditto_tasks.worker.bootsteps:ShardStep")
         self.conf.update(configuration(settings, nodes))
         for row in nodes.values():

@@ -6,9 +6,8 @@ Publishers would hold connections that nobody reads; in workers, one subscriptio
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from types import MappingProxyType
-from typing import Any, Final
+from collections.abc import Iterable
+from typing import Any
 
 from celery.backends import redis
 
@@ -54,13 +53,3 @@ class QuietSentinelBackend(_Quiet, redis.SentinelBackend):
 def _members(result: Any) -> Iterable[Any]:  # Celery's results
     members = getattr(result, "results", None)
     return (result,) if members is None else (one for member in members for one in _members(member))
-
-
-# for `loader.override_backends`: the scheme of the result URL -> class
-BACKENDS: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "redis": f"{__name__}:{QuietRedisBackend.__name__}",
-        "rediss": f"{__name__}:{QuietRedisBackend.__name__}",
-        "sentinel": f"{__name__}:{QuietSentinelBackend.__name__}",
-    }
-)

@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from queue import Empty
 from typing import Any, Final, TypeGuard
 
-from kombu import Connection
 from kombu.transport import redis as kombu_redis
 from kombu.utils.encoding import bytes_to_str
 from kombu.utils.uuid import uuid
@@ -269,17 +268,3 @@ class GuardedSentinelTransport(kombu_redis.SentinelTransport):
     """kombu's Sentinel transport with guarded channels."""
 
     Channel = GuardedSentinelChannel
-
-
-class GuardedConnection(Connection):
-    """A broker connection whose transport is the guarded form of the one that the URL names."""
-
-    def get_transport_cls(self) -> Any:  # kombu's edge
-        chosen = super().get_transport_cls()
-        return _GUARDED.get(chosen, chosen)
-
-
-_GUARDED: Final[Mapping[Any, Any]] = {
-    kombu_redis.Transport: GuardedTransport,
-    kombu_redis.SentinelTransport: GuardedSentinelTransport,
-}

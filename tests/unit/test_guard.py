@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kombu.transport import redis as kombu_redis
 
+from ditto_tasks.worker.connection import GuardedConnection
 from ditto_tasks.worker.guard import (
     REFUSED,
     SIZE,
-    GuardedConnection,
     GuardedSentinelTransport,
     GuardedTransport,
     open_envelope,
