@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from types import MappingProxyType
-from typing import Final
+from typing import TYPE_CHECKING, Final, cast
 
-from pydantic import BaseModel
+if TYPE_CHECKING:
+    from pydantic import BaseModel
 
 CONTEXT: Final = "CONTEXT"
 CUSTOM_QUEUE: Final = "ditto.context"  # nodes outside the five domains; any worker serves it
@@ -22,17 +24,22 @@ DOMAIN_QUEUES: Final[Mapping[str, str]] = MappingProxyType(
 )
 BATCH_QUEUE: Final = "ditto.batch"
 ORDINARY_QUEUES: Final = (*DOMAIN_QUEUES.values(), BATCH_QUEUE)
+LIST: Final = "[]"
 NODE_RESULT_DOMAINS: Final = frozenset({"MEMORY", "RETRIEVAL", "INFER"})
 
 
 @dataclass(frozen=True, slots=True)
 class NodeType:
-    """One row. `mutates` is true of nodes that write their scope's state, so that they run on its shard."""
+    """One row. `mutates` is true of nodes that write their scope's state, so that they run on its shard.
+
+    Models are `module:class`, `output` with `[]` after it where the answer is a list. They are imported
+    when asked for: whoever only sends needs none of them.
+    """
 
     name: str
     domain: str
-    input_model: type[BaseModel] | None = None
-    output_model: type[BaseModel] | None = None
+    input: str | None = None
+    output: str | None = None
     mutates: bool = False
     handlers: str | None = None  # the module whose HANDLERS run it; None for the domain's own
 
@@ -47,12 +54,31 @@ class NodeType:
         return self.handlers or f"ditto_tasks.{self.domain.lower()}.tasks"
 
     @property
+    def input_model(self) -> type[BaseModel] | None:
+        """The model of the wire input, if the row names one."""
+        return None if self.input is None else _model(self.input)
+
+    @property
+    def output_model(self) -> type[BaseModel] | None:
+        """The model of the output, or of its elements where `lists_output`."""
+        return None if self.output is None else _model(self.output.removesuffix(LIST))
+
+    @property
+    def lists_output(self) -> bool:
+        return self.output is not None and self.output.endswith(LIST)
+
+    @property
     def returns_node_result(self) -> bool:
         """True where a failure is a failed NodeResult, and not an exception."""
         return self.domain in NODE_RESULT_DOMAINS
 
 
 NodeTable = Mapping[str, NodeType]
+
+
+def _model(name: str) -> type[BaseModel]:
+    module, _, attribute = name.partition(":")
+    return cast("type[BaseModel]", getattr(import_module(f"ditto_tasks.{module}"), attribute))
 
 
 def table(rows: Iterable[NodeType]) -> NodeTable:
@@ -62,28 +88,64 @@ def table(rows: Iterable[NodeType]) -> NodeTable:
 
 NODES: Final[NodeTable] = table(
     [
-        NodeType("CONTEXT.LOAD", CONTEXT, mutates=True),
-        NodeType("CONTEXT.SELECT", CONTEXT),
-        NodeType("CONTEXT.UPDATE", CONTEXT, mutates=True),
-        NodeType("CONTEXT.COMPRESS", CONTEXT, mutates=True),
-        NodeType("MEMORY.GET", "MEMORY"),
-        NodeType("MEMORY.QUERY", "MEMORY"),
-        NodeType("MEMORY.SEARCH", "MEMORY"),
-        NodeType("MEMORY.WRITE", "MEMORY"),
-        NodeType("MEMORY.UPDATE", "MEMORY"),
-        NodeType("MEMORY.DELETE", "MEMORY"),
-        NodeType("RETRIEVAL.SEARCH", "RETRIEVAL"),
-        NodeType("INFER.REASONING.SAMPLE", "INFER"),
-        NodeType("INFER.REASONING.TRAJECTORY", "INFER"),
-        NodeType("INFER.REASONING.REFLECT", "INFER"),
-        NodeType("INFER.REASONING.DELIBERATE", "INFER"),
-        NodeType("INFER.CACHE.LOOKUP", "INFER"),
-        NodeType("INFER.CACHE.WRITE", "INFER"),
-        NodeType("INFER.CACHE.INVALIDATE", "INFER"),
-        NodeType("INTERACTION.ACT.TOOL", "INTERACTION"),
-        NodeType("INTERACTION.ACT.MCP", "INTERACTION"),
-        NodeType("INTERACTION.OBSERVE", "INTERACTION"),
-        NodeType("INTERACTION.OUTPUT", "INTERACTION"),
+        NodeType("CONTEXT.LOAD", CONTEXT, "context.inputs:LoadInput", "context.models:Context", mutates=True),
+        NodeType("CONTEXT.SELECT", CONTEXT, "context.inputs:SelectInput", "context.models:ContextSelection"),
+        NodeType(
+            "CONTEXT.UPDATE", CONTEXT, "context.inputs:UpdateInput", "context.models:Context", mutates=True
+        ),
+        NodeType(
+            "CONTEXT.COMPRESS",
+            CONTEXT,
+            "context.inputs:CompressInput",
+            "context.models:Context",
+            mutates=True,
+        ),
+        NodeType("MEMORY.GET", "MEMORY", "memory.models:GetInput", "memory.models:MemoryItem[]"),
+        NodeType("MEMORY.QUERY", "MEMORY", "memory.models:QueryInput", "memory.models:QueryPage"),
+        NodeType(
+            "MEMORY.SEARCH", "MEMORY", "memory.models:SearchInput", "memory.models:MemorySearchResult[]"
+        ),
+        NodeType("MEMORY.WRITE", "MEMORY", "memory.models:WriteInput", "memory.models:MemoryItem[]"),
+        NodeType("MEMORY.UPDATE", "MEMORY", "memory.models:UpdateInput", "memory.models:MemoryItem[]"),
+        NodeType("MEMORY.DELETE", "MEMORY", "memory.models:DeleteInput", "memory.models:DeleteOutput"),
+        NodeType(
+            "RETRIEVAL.SEARCH",
+            "RETRIEVAL",
+            "retrieval.models:RetrievalInput",
+            "retrieval.models:RetrievalOutput",
+        ),
+        NodeType("INFER.REASONING.SAMPLE", "INFER", "infer.models:SampleInput", "infer.values:Sample"),
+        NodeType(
+            "INFER.REASONING.TRAJECTORY", "INFER", "infer.models:TrajectoryInput", "infer.models:Trajectory"
+        ),
+        NodeType("INFER.REASONING.REFLECT", "INFER", "infer.models:ReflectInput", "infer.models:Reflection"),
+        NodeType(
+            "INFER.REASONING.DELIBERATE", "INFER", "infer.models:DeliberateInput", "infer.models:Deliberation"
+        ),
+        NodeType("INFER.CACHE.LOOKUP", "INFER", "infer.models:LookupInput", "infer.models:Lookup"),
+        NodeType("INFER.CACHE.WRITE", "INFER", "infer.models:WriteInput", "infer.models:Written"),
+        NodeType(
+            "INFER.CACHE.INVALIDATE", "INFER", "infer.models:InvalidateInput", "infer.models:Invalidated"
+        ),
+        NodeType(
+            "INTERACTION.ACT.TOOL",
+            "INTERACTION",
+            "interaction.models:ActToolInput",
+            "interaction.values:ExternalResult",
+        ),
+        NodeType("INTERACTION.ACT.MCP", "INTERACTION", "interaction.models:ActMcpInput"),
+        NodeType(
+            "INTERACTION.OBSERVE",
+            "INTERACTION",
+            "interaction.models:ObserveInput",
+            "interaction.values:Observation",
+        ),
+        NodeType(
+            "INTERACTION.OUTPUT",
+            "INTERACTION",
+            "interaction.models:OutputInput",
+            "interaction.values:OutputReceipt",
+        ),
     ]
 )
 
