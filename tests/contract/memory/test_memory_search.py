@@ -1,9 +1,11 @@
 """SEARCH finds words of every script and survives any query, over every store."""
 
 import pytest
-from support.memories import code, contents, output, remember
+from support.memories import Backend, code, contents, output, remember
 
 from ditto_tasks.memory import MemoryNodes
+from ditto_tasks.memory.stores.sql import SqlMemoryStore
+from ditto_tasks.memory.stores.sql.dialects import DIALECTS
 
 TEXTS = {
     "en": "The quick brown fox jumps over the lazy dog",
@@ -183,3 +185,15 @@ def test_long_documents_are_found_by_their_beginning(nodes: MemoryNodes) -> None
     remember(nodes, text, "漢" + "".join(chr(0x4E00 + n % 20_000) for n in range(400_000)))
     assert contents(nodes.search({"query": "needle"})) == [text]
     assert len(output(nodes.search({"query": "漢"}))) == 1
+
+
+def test_the_most_common_words_are_left_out(
+    backend: Backend, store: SqlMemoryStore, nodes: MemoryNodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A word in very many records is left out of a query while a rarer one is in it, and only then."""
+    monkeypatch.setattr(type(DIALECTS[backend.kind]), "common_documents", 5)
+    remember(nodes, *["common words"] * 8, "common and rare words", "rare")
+    with store._engine.begin() as connection:
+        connection.exec_driver_sql("ANALYZE")
+    assert set(contents(nodes.search({"query": "common rare"}))) == {"rare", "common and rare words"}
+    assert len(contents(nodes.search({"query": "common words"}))) == 9

@@ -11,6 +11,7 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     Engine,
+    Executable,
     Insert,
     MetaData,
     Select,
@@ -32,6 +33,7 @@ from sqlalchemy import (
     or_,
     select,
     table,
+    text,
     update,
 )
 from sqlalchemy.dialects.postgresql import insert as postgresql_insert
@@ -51,6 +53,7 @@ __all__ = [
     "ColumnElement",
     "Connection",
     "Engine",
+    "Executable",
     "FromClause",
     "Insert",
     "MetaData",
@@ -78,5 +81,6 @@ __all__ = [
     "select",
     "sqlite_insert",
     "table",
+    "text",
     "update",
 ]

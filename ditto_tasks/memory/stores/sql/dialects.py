@@ -11,6 +11,7 @@ from typing import Final, Protocol
 from ditto_tasks.memory.stores.sql.core import (
     ARRAY,
     ColumnElement,
+    Executable,
     FromClause,
     Insert,
     String,
@@ -23,8 +24,16 @@ from ditto_tasks.memory.stores.sql.core import (
     select,
     sqlite_insert,
     table,
+    text,
 )
 from ditto_tasks.memory.stores.sql.tables import Tables
+
+_COMMON_IN_POSTGRESQL: Final = """
+    SELECT listed.term
+    FROM pg_stats, unnest(most_common_elems::text::text[], most_common_elem_freqs) AS listed (term, frequency)
+    WHERE tablename = :name AND attname = 'words' AND listed.term = ANY (:words)
+    AND listed.frequency * (SELECT reltuples FROM pg_class WHERE oid = to_regclass(:name)) > :documents
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +57,10 @@ class Dialect(Protocol):
         """Records that have any of these index words."""
         ...
 
+    def common(self, tables: Tables, words: Sequence[str]) -> Executable:
+        """Those of ``words`` that are in so many documents that ranking all of them would take too long."""
+        ...
+
     def among(self, value: ColumnElement[str], name: str) -> ColumnElement[bool]:
         """Whether ``value`` is one of a list, which is the one bound parameter ``name``."""
         ...
@@ -64,6 +77,8 @@ class Dialect(Protocol):
 class Sqlite:
     """FTS5 with bm25, over an index that triggers keep in step."""
 
+    common_documents = 10_000  # about 40 ms of ranking
+
     def insert_absent(self, target: Table) -> Insert:
         return sqlite_insert(target).on_conflict_do_nothing().execution_options(preserve_rowcount=True)
 
@@ -77,6 +92,11 @@ class Sqlite:
             score=-index.c.rank,
             order=(index.c.rank,),  # alone, so that FTS5 sorts and the join is made for the best only
         )
+
+    def common(self, tables: Tables, words: Sequence[str]) -> Executable:
+        vocabulary = table(f"{tables.name}_vocabulary", column("term", String), column("doc"))
+        terms = vocabulary.c.term
+        return select(terms).where(terms.in_(words), vocabulary.c.doc > self.common_documents)
 
     def among(self, value: ColumnElement[str], name: str) -> ColumnElement[bool]:
         listed = func.json_each(bindparam(name, type_=String)).table_valued("value")
@@ -92,6 +112,8 @@ class Sqlite:
 class Postgresql:
     """A GIN index over text search vectors, with ts_rank_cd."""
 
+    common_documents = 3_000  # about 40 ms of ranking
+
     def insert_absent(self, target: Table) -> Insert:
         return postgresql_insert(target).on_conflict_do_nothing().execution_options(preserve_rowcount=True)
 
@@ -104,6 +126,11 @@ class Postgresql:
             score=rank,
             order=(rank.desc(), tables.memories.c.id),
         )
+
+    def common(self, tables: Tables, words: Sequence[str]) -> Executable:
+        """By the statistics that PostgreSQL keeps of the most common words, so only after its ANALYZE."""
+        values = {"name": tables.name, "words": list(words), "documents": self.common_documents}
+        return text(_COMMON_IN_POSTGRESQL).bindparams(**values)
 
     def among(self, value: ColumnElement[str], name: str) -> ColumnElement[bool]:
         return value == any_(bindparam(name, type_=ARRAY(String)))

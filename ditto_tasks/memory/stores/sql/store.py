@@ -24,7 +24,7 @@ from ditto_tasks.memory.models import (
 )
 from ditto_tasks.memory.segmentation import fold, spelled_query
 from ditto_tasks.memory.stores.sql import schema, statements, writing
-from ditto_tasks.memory.stores.sql.core import ColumnElement, Connection, Select, false
+from ditto_tasks.memory.stores.sql.core import ColumnElement, Connection, Executable, Select, false
 from ditto_tasks.memory.stores.sql.dialects import DIALECTS
 from ditto_tasks.memory.stores.sql.engine import open_engine, reading, translated_errors
 from ditto_tasks.memory.stores.sql.rows import Record, is_storable, read_item
@@ -127,9 +127,7 @@ class SqlMemoryStore:
     def _batch(self) -> writing.Batch:
         return writing.Batch(self._tables, self._dialect, self._namespace, self._clock_ms())
 
-    def _read(
-        self, statement: Select[*tuple[object, ...]], values: Mapping[str, object] | None = None
-    ) -> Sequence[Record]:
+    def _read(self, statement: Executable, values: Mapping[str, object] | None = None) -> Sequence[Record]:
         self._check_schema()
         with translated_errors(), self._reads.connect() as connection:
             return connection.execute(statement, values).all()
@@ -169,7 +167,7 @@ class SqlMemoryStore:
         words = spelled_query(query, namespace)
         if not words:
             return []
-        match = self._dialect.match(self._tables, words)
+        match = self._dialect.match(self._tables, self._telling(words))
         statement = (
             statements.records(self._tables)
             .add_columns(match.score)
@@ -182,6 +180,11 @@ class SqlMemoryStore:
         return [
             MemorySearchResult.assemble({"memory": read_item(row), "score": float(row[4])}) for row in rows
         ]
+
+    def _telling(self, words: Sequence[str]) -> Sequence[str]:
+        """The words without the most common ones, which tell next to nothing, unless there are no others."""
+        common = {row[0] for row in self._read(self._dialect.common(self._tables, words))}
+        return [word for word in words if word not in common] or words
 
     def _by_substring(self, query: str, search: Search) -> list[MemorySearchResult]:
         needle = fold(query).strip()

@@ -37,6 +37,8 @@ CREATE TABLE {table}_operations (
 CREATE INDEX {table}_operations_by_age ON {table}_operations (created_at);
 
 CREATE VIRTUAL TABLE {table}_words USING fts5 (words, content='{table}', content_rowid='seq', tokenize='ascii');
+-- In how many records each word is.
+CREATE VIRTUAL TABLE {table}_vocabulary USING fts5vocab ('{table}_words', 'row');
 CREATE TRIGGER {table}_words_insert AFTER INSERT ON {table} BEGIN
     INSERT INTO {table}_words (rowid, words) VALUES (new.seq, new.words);
 END;
