@@ -40,7 +40,7 @@ class ResultHub:
         self._news = asyncio.Event()
         self._writing = asyncio.Lock()
         self._subscription: PubSub | None = None
-        self._tasks: list[asyncio.Task[None]] = []
+        self._running: asyncio.Task[None] | None = None
 
     async def wait(self, task_id: str) -> Finished:
         """The end of a task."""
@@ -48,8 +48,8 @@ class ResultHub:
         future: asyncio.Future[Finished] = asyncio.get_running_loop().create_future()
         first = not self._waiting[key]
         self._waiting[key].add(future)
-        if not self._tasks:
-            self._tasks = [asyncio.create_task(self._listen()), asyncio.create_task(self._look())]
+        if self._running is None:
+            self._running = asyncio.create_task(self._run())
         elif first:
             await self._subscribe([key])
         else:
@@ -61,13 +61,22 @@ class ResultHub:
 
     async def close(self) -> None:
         """End the subscription; what is still awaited is cancelled."""
-        tasks, self._tasks = self._tasks, []
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        for future in [future for futures in self._waiting.values() for future in futures]:
-            future.cancel()
-        await self._client.aclose()
+        if self._running is None:
+            await self._client.aclose()
+        else:
+            self._running.cancel()
+            await asyncio.gather(self._running, return_exceptions=True)
+
+    async def _run(self) -> None:
+        """Listen and look until cancelled, be it by `close` or by the end of the loop."""
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._listen())
+                tasks.create_task(self._look())
+        finally:
+            for future in [future for futures in self._waiting.values() for future in futures]:
+                future.cancel()
+            await self._client.aclose()
 
     async def _leave(self, key: str, future: asyncio.Future[Finished]) -> None:
         self._waiting[key].discard(future)
@@ -89,7 +98,7 @@ class ResultHub:
             try:
                 await self._hear()
             except CONNECTION_ERRORS:
-                await asyncio.sleep(RECONNECT_S)
+                await _pause()
 
     async def _hear(self) -> None:
         async with self._client.pubsub() as subscription:
@@ -98,8 +107,8 @@ class ResultHub:
                 async with self._writing:  # whoever comes while this connects subscribes after it
                     await subscription.subscribe(NOTHING, *self._waiting)
                 while True:
-                    message = await subscription.get_message(timeout=LOOK_AGAIN_S)
-                    self._take(message)
+                    self._take(await subscription.get_message(timeout=LOOK_AGAIN_S))
+                    _end_if_cancelled()
             finally:
                 self._subscription = None
 
@@ -125,7 +134,7 @@ class ResultHub:
             try:
                 stored = await self._client.mget(keys) if keys else []
             except CONNECTION_ERRORS:
-                await asyncio.sleep(RECONNECT_S)
+                await _pause()
                 self._see(keys)
                 continue
             for key, data in zip(keys, stored, strict=True):
@@ -138,6 +147,18 @@ class ResultHub:
         if end is not None:
             for future in waiting:
                 future.set_result(end)
+
+
+async def _pause() -> None:
+    _end_if_cancelled()
+    await asyncio.sleep(RECONNECT_S)
+
+
+def _end_if_cancelled() -> None:
+    """End a task of which redis-py took the cancellation for a timeout of its own."""
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        raise asyncio.CancelledError
 
 
 def _text(value: object) -> str:
