@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from types import MappingProxyType
 
+from ditto_tasks.entry_limit import EntryLimit
 from ditto_tasks.errors import InferError
 from ditto_tasks.infer import caching, reasoning
 from ditto_tasks.infer.asking import Asker, Clock, InferDefaults, SystemClock
@@ -38,7 +39,9 @@ class InferNodes:
         cache: InferCache | None = None,
         defaults: InferDefaults | None = None,
         clock: Clock | None = None,
+        concurrency: int | None = None,
     ) -> None:
+        self._entries = EntryLimit(concurrency)
         self._providers = MappingProxyType(dict(providers))
         self._defaults = defaults or InferDefaults()
         self._clock = clock or SystemClock()
@@ -99,7 +102,8 @@ class InferNodes:
             asker.check()
             if node not in self._handlers:
                 raise InferError("UNKNOWN_NODE", "no such INFER node")
-            return success(run_id, node, to_wire(self._handlers[node](given, asker)))
+            with self._entries.entered(asker.check):
+                return success(run_id, node, to_wire(self._handlers[node](given, asker)))
         except Exception as error:  # noqa: BLE001 - the node's boundary: a failure is a value, its text is public
             return failure(run_id, node, error, call.token)
 

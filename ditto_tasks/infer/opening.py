@@ -69,6 +69,7 @@ def open_infer(settings: Settings, services: Mapping[str, object]) -> WorkerInfe
         strategies=cast("Mapping[str, Strategy]", services.get("strategies", {})),
         cache=cast("InferCache | None", services.get("cache")) or open_cache(settings, client),
         defaults=defaults_of(settings),
+        concurrency=settings.infer.concurrency,
     )
     nodes.client, nodes.deployment = client, deployment
     nodes.ledger = EffectLedger(RedisEffectStore(client, deployment=deployment)) if client else None

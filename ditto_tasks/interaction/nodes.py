@@ -2,11 +2,13 @@
 
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TypeVar
 
+from ditto_tasks.entry_limit import EntryLimit
 from ditto_tasks.errors import InteractionError, NodeInputError
 from ditto_tasks.interaction.acting import Actions, act_mcp, act_tool
-from ditto_tasks.interaction.base import ActionCall, InteractionCall, McpClient, OutputSink
+from ditto_tasks.interaction.base import ActionCall, InteractionCall, McpClient, OutputSink, ToolError
 from ditto_tasks.interaction.bounded import BoundedRunner
 from ditto_tasks.interaction.delivering import deliver
 from ditto_tasks.interaction.models import (
@@ -48,7 +50,9 @@ class InteractionNodes:
         timeout_ms: int = TIMEOUT_MS,
         max_output_bytes: int = MAX_OUTPUT_BYTES,
         now: Callable[[], float] = time.monotonic,
+        concurrency: int | None = None,
     ) -> None:
+        self._entries = EntryLimit(concurrency)
         self.registry = registry or ToolRegistry()
         self._runner = BoundedRunner()
         self._actions = Actions(
@@ -65,14 +69,17 @@ class InteractionNodes:
     def act_tool(self, given: NodeInput, *, call: InteractionCall = NO_LIMITS) -> ExternalResult:
         """INTERACTION.ACT.TOOL: one call of a registered tool."""
         tool_call = _parse(ActToolInput, given).call
-        own_ms = self._own_timeout_ms(tool_call.name)
-        return act_tool(tool_call, self._actions, call, self._action(tool_call.id, call, own_ms))
+        action = self._action(tool_call.id, call, self._own_timeout_ms(tool_call.name))
+        with self._entries.entered(partial(_check, action)):
+            return act_tool(tool_call, self._actions, call, action)
 
     def act_mcp(self, given: NodeInput, *, call: InteractionCall = NO_LIMITS) -> Discovery | Invocation:
         """INTERACTION.ACT.MCP: what servers offer, or one call of a server's tool."""
         parsed = from_wire(ActMcpInput, given).root
         call_id = parsed.operation if parsed.operation == "discover" else parsed.call.id
-        return act_mcp(parsed, self._actions, call, self._action(call_id, call))
+        action = self._action(call_id, call)
+        with self._entries.entered(partial(_check, action)):
+            return act_mcp(parsed, self._actions, call, action)
 
     def observe(self, given: NodeInput) -> Observation:
         """INTERACTION.OBSERVE: a result as a message."""
@@ -81,7 +88,9 @@ class InteractionNodes:
     def output(self, given: NodeInput, *, call: InteractionCall = NO_LIMITS) -> OutputReceipt:
         """INTERACTION.OUTPUT: one delivery."""
         parsed = _parse(OutputInput, given)
-        return deliver(parsed, self._sink, self._runner, call, self._action(parsed.delivery_id, call))
+        action = self._action(parsed.delivery_id, call)
+        with self._entries.entered(partial(_check, action)):
+            return deliver(parsed, self._sink, self._runner, call, action)
 
     def execute(
         self, node: str, given: NodeInput, *, call: InteractionCall = NO_LIMITS
@@ -114,3 +123,11 @@ class InteractionNodes:
 
 def _parse(model: type[InputModel], given: NodeInput) -> InputModel:
     return from_wire(model, given, error=NodeInputError)
+
+
+def _check(action: ActionCall) -> None:
+    """Raise when a call that still waits for its turn should not wait any longer."""
+    try:
+        action.remaining_s()
+    except ToolError as error:
+        raise InteractionError(error.code, error.message) from error

@@ -61,6 +61,7 @@ def open_interaction(settings: Settings, services: Mapping[str, object]) -> Work
         sink=cast("OutputSink | None", services.get("sink")) or _sink(settings, client),
         timeout_ms=settings.interaction.tool.timeout_ms,
         max_output_bytes=settings.interaction.tool.max_output_bytes,
+        concurrency=settings.interaction.concurrency,
     )
     nodes.client, nodes.own_mcp = client, cast("_Closable | None", own_mcp)
     deployment = settings.connections.deployment

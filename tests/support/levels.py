@@ -9,7 +9,8 @@ LEVELS: tuple[tuple[int, str], ...] = (
     (0, r"errors"),
     (
         1,
-        r"json_values|frozen_json|lazy_exports|canonical|cancellation|event_loop|sharding|tenants|settings(\..+)?",
+        r"json_values|frozen_json|lazy_exports|canonical|cancellation|entry_limit|event_loop|sharding|tenants"
+        r"|settings(\..+)?",
     ),
     (2, r"models"),
     (3, rf"({DOMAINS})\.(models|values)|context\.(checks|inputs|policy)"),

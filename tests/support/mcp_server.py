@@ -3,7 +3,7 @@
 import json
 import os
 import sys
-import time
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +45,7 @@ def called(behaviour: str, params: dict[str, Any]) -> dict[str, Any]:
         case "dies":
             os._exit(3)
         case "hangs":
-            time.sleep(600)
+            threading.Event().wait(600)
         case "floods":
             return {"content": [{"type": "text", "text": "x" * 3_000_000}]}
         case "nothing":

@@ -1,5 +1,6 @@
 """INFER nodes in process: results, limits, choice of provider and model, what of an answer is accepted."""
 
+import threading
 from collections.abc import Callable
 
 import pytest
@@ -187,3 +188,23 @@ def test_usage_is_added_only_where_reported() -> None:
     assert total_tokens(full) == 3
     assert total_tokens(Usage(input_tokens=1, output_tokens=1)) == 2
     assert total_tokens(Usage(input_tokens=1)) is None
+
+
+def test_concurrency_of_entry_calls() -> None:
+    """With a concurrency of 1 a second call waits for its turn, at most until its own time is up."""
+    began, go_on = threading.Event(), threading.Event()
+
+    def slow(_: ModelRequest) -> object:
+        began.set()
+        assert go_on.wait(20)
+        return say()(_)
+
+    nodes = InferNodes({"p": ScriptedProvider(slow)}, concurrency=1)
+    first = threading.Thread(target=nodes.sample, args=(HELLO,))
+    first.start()
+    assert began.wait(20)
+    late = nodes.sample(HELLO, call=InferCall(timeout_ms=100))
+    assert (late.status, code(late)) == ("timeout", "TIMEOUT")
+    go_on.set()
+    first.join(20)
+    assert nodes.sample(HELLO).status == "success"

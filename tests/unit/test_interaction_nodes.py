@@ -414,3 +414,25 @@ def test_mcp_without_servers() -> None:
     for bad in ({}, {"operation": "x"}, {"operation": "invoke"}, {"operation": "discover", "call": 1}):
         with pytest.raises(DittoError, match="INVALID_INPUT"):
             InteractionNodes().act_mcp(bad)
+
+
+def test_concurrency_of_entry_calls(hold: threading.Event) -> None:
+    """With a concurrency of 1 a second call waits for its turn, at most until its own time is up."""
+    began = threading.Event()
+
+    def run(*_: object) -> object:
+        began.set()
+        hold.wait(60)
+        return "ok"
+
+    registry = ToolRegistry()
+    registry.register(Tool(name="t", description="", input_schema=SCHEMA, run=run))
+    narrow = InteractionNodes(registry, permissions=Permissions(tools=frozenset({"t"})), concurrency=1)
+    first = threading.Thread(target=narrow.act_tool, args=(CALL,))
+    first.start()
+    assert began.wait(20)
+    with pytest.raises(InteractionError, match="TIMEOUT"):
+        narrow.act_tool(CALL, call=InteractionCall(timeout_ms=100))
+    hold.set()
+    first.join(20)
+    assert narrow.act_tool(CALL).status == "success"

@@ -48,69 +48,63 @@ class Command:
         }
 
 
-def _commands() -> tuple[Command, ...]:
-    grep = ("-[EFGinvwxclLohHrs]+", f"-[ABCm]{_COUNT}")
-    return (
-        Command(
-            name="grep",
-            description="Search lines that match a pattern; -r for folders.",
-            options=grep,
-            takes_pattern=True,
-            needs_paths=True,
-            quiet_status=1,
-            before_pattern=("-e",),
-        ),
-        Command(name="ls", description="List folders.", options=("-[1aAdFhilnrRsStU]+",)),
-        Command(name="cat", description="Show files.", options=("-[bnsAET]+",), needs_paths=True),
-        Command(
-            name="find",
-            description="Find files by name below folders; the pattern is a shell glob.",
-            options=("-type=[fdl]", f"-maxdepth={_COUNT}", "-empty"),
-            takes_pattern=True,
-            needs_paths=True,
-        ),
-        Command(
-            name="head",
-            description="Show the first lines.",
-            options=(f"-[nc]{_COUNT}", "-q"),
-            needs_paths=True,
-        ),
-        Command(
-            name="tail",
-            description="Show the last lines.",
-            options=(f"-[nc]{_COUNT}", "-q"),
-            needs_paths=True,
-        ),
-        Command(
-            name="wc", description="Count lines, words, bytes.", options=("-[lwcmL]+",), needs_paths=True
-        ),
-        Command(
-            name="sort",
-            description="Sort the lines of files.",
-            options=("-[bdfginrRuhV]+", f"-k{_COUNT}(?:,{_COUNT})?"),
-            needs_paths=True,
-        ),
-        # a second path would be where uniq writes
-        Command(
-            name="uniq",
-            description="Leave out repeated lines.",
-            options=("-[cdDiu]+",),
-            needs_paths=True,
-            max_paths=1,
-        ),
-        Command(
-            name="cut",
-            description="Show columns of lines.",
-            options=(r"-[bcf][0-9,-]{1,100}", r"-d[^\s]", "-s"),
-            needs_paths=True,
-        ),
-        Command(name="stat", description="Show what is known of files.", options=("-t",), needs_paths=True),
-        Command(name="file", description="Say what kind files are.", options=("-[bi]+",), needs_paths=True),
-        Command(
-            name="du", description="Show how much space is used.", options=("-[abchkms]+", f"-d{_COUNT}")
-        ),
-        Command(name="pwd", description="Show the folder, which is always the workspace.", max_paths=0),
-    )
+_GREP = ("-[EFGinvwxclLohHrs]+", f"-[ABCm]{_COUNT}")
+_COMMANDS = (
+    Command(
+        name="grep",
+        description="Search lines that match a pattern; -r for folders.",
+        options=_GREP,
+        takes_pattern=True,
+        needs_paths=True,
+        quiet_status=1,
+        before_pattern=("-e",),
+    ),
+    Command(name="ls", description="List folders.", options=("-[1aAdFhilnrRsStU]+",)),
+    Command(name="cat", description="Show files.", options=("-[bnsAET]+",), needs_paths=True),
+    Command(
+        name="find",
+        description="Find files by name below folders; the pattern is a shell glob.",
+        options=("-type=[fdl]", f"-maxdepth={_COUNT}", "-empty"),
+        takes_pattern=True,
+        needs_paths=True,
+    ),
+    Command(
+        name="head",
+        description="Show the first lines.",
+        options=(f"-[nc]{_COUNT}", "-q"),
+        needs_paths=True,
+    ),
+    Command(
+        name="tail",
+        description="Show the last lines.",
+        options=(f"-[nc]{_COUNT}", "-q"),
+        needs_paths=True,
+    ),
+    Command(name="wc", description="Count lines, words, bytes.", options=("-[lwcmL]+",), needs_paths=True),
+    Command(
+        name="sort",
+        description="Sort the lines of files.",
+        options=("-[bdfginrRuhV]+", f"-k{_COUNT}(?:,{_COUNT})?"),
+        needs_paths=True,
+    ),
+    # a second path would be where uniq writes
+    Command(
+        name="uniq",
+        description="Leave out repeated lines.",
+        options=("-[cdDiu]+",),
+        needs_paths=True,
+        max_paths=1,
+    ),
+    Command(
+        name="cut",
+        description="Show columns of lines.",
+        options=(r"-[bcf][0-9,-]{1,100}", r"-d[^\s]", "-s"),
+        needs_paths=True,
+    ),
+    Command(name="stat", description="Show what is known of files.", options=("-t",), needs_paths=True),
+    Command(name="file", description="Say what kind files are.", options=("-[bi]+",), needs_paths=True),
+    Command(name="du", description="Show how much space is used.", options=("-[abchkms]+", f"-d{_COUNT}")),
+    Command(name="pwd", description="Show the folder, which is always the workspace.", max_paths=0),
+)
 
-
-COMMANDS: Mapping[str, Command] = MappingProxyType({command.name: command for command in _commands()})
+COMMANDS: Mapping[str, Command] = MappingProxyType({command.name: command for command in _COMMANDS})
