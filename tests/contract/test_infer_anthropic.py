@@ -1,5 +1,6 @@
 """The Anthropic provider against a real HTTP server: golden requests, answers, failures."""
 
+import logging
 from collections.abc import Iterator
 
 import pytest
@@ -231,3 +232,10 @@ def test_broken_streams(
     """A stream that breaks off ends in a failed result."""
     provider_server.then(reply)
     assert code(nodes.sample(HELLO, call=InferCall(emit=lambda _: None))) == ("failed", expected)
+
+
+def test_content_stays_out_of_the_log(nodes: InferNodes, caplog: pytest.LogCaptureFixture) -> None:
+    """Neither the key nor what was said reaches a log, at whatever level."""
+    with caplog.at_level(logging.DEBUG):
+        nodes.sample({"messages": [{"role": "user", "content": "canary-text"}]})
+    assert "canary" not in caplog.text

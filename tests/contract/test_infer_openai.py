@@ -1,5 +1,6 @@
 """The OpenAI-compatible provider against a real HTTP server: golden requests, answers, failures."""
 
+import logging
 import time
 from collections.abc import Iterator
 from threading import Timer
@@ -344,3 +345,10 @@ def test_endpoint_mismatch(nodes: InferNodes, provider_server: ProviderServer) -
     same = {"model": "m", "endpoint": f"{provider_server.url}/v1/"}
     assert nodes.sample({**HELLO, "model": same}).status == "success"
     assert len(provider_server.requests) == 1
+
+
+def test_content_stays_out_of_the_log(nodes: InferNodes, caplog: pytest.LogCaptureFixture) -> None:
+    """Neither the key nor what was said reaches a log, at whatever level."""
+    with caplog.at_level(logging.DEBUG):
+        nodes.sample({"messages": [{"role": "user", "content": "canary-text"}]})
+    assert "canary" not in caplog.text

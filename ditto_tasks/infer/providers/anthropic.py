@@ -31,7 +31,7 @@ class AnthropicProvider(HttpProvider):
     def __init__(
         self, *, base_url: str | None = None, api_key: str | None = None, model: str | None = None
     ) -> None:
-        super().__init__(endpoint=base_url or DEFAULT_ENDPOINT, model=model)
+        super().__init__(library="anthropic", endpoint=base_url or DEFAULT_ENDPOINT, model=model)
         self._client = AsyncAnthropic(api_key=api_key or NO_KEY, base_url=self.endpoint, max_retries=0)
 
     def open_request(

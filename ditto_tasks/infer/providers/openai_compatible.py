@@ -25,7 +25,7 @@ class OpenAiCompatibleProvider(HttpProvider):
     def __init__(
         self, *, base_url: str | None = None, api_key: str | None = None, model: str | None = None
     ) -> None:
-        super().__init__(endpoint=base_url or DEFAULT_ENDPOINT, model=model)
+        super().__init__(library="openai", endpoint=base_url or DEFAULT_ENDPOINT, model=model)
         self._client = AsyncOpenAI(
             api_key=api_key or NO_KEY,
             base_url=self.endpoint,

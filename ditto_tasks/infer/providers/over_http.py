@@ -1,5 +1,6 @@
 """What the providers over HTTP share: a loop whose requests can be cut, and their clients' errors."""
 
+import logging
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
@@ -72,7 +73,9 @@ class HttpProvider:
     errors: ClientErrors
     assembly: Callable[[], Assembly]
 
-    def __init__(self, *, endpoint: str, model: str | None) -> None:
+    def __init__(self, *, library: str, endpoint: str, model: str | None) -> None:
+        # client libraries log whole requests at DEBUG, and what people say to models is nobody's log
+        logging.getLogger(library).setLevel(logging.WARNING)
         self.endpoint: str | None = endpoint
         self.default_model = model
         self._loop = LoopThread("ditto-provider")
