@@ -53,7 +53,7 @@ class LeaseLoop:
         claims = self._scripts.claim(sorted(held.keys() | wanted))
         for shard, claim in claims.items():
             self._settle(shard, claim, held.get(shard))
-        for shard in held.keys() - wanted:
+        for shard in self._holder.held().keys() - wanted:
             self._holder.drain(shard)
 
     def leave(self) -> None:
