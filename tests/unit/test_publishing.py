@@ -117,6 +117,8 @@ def test_options_hide_arguments_and_name_version_and_scope() -> None:
     publish = check_publish(UPDATE, ({"secret": 1},), {"scope": SCOPE, "add": ["secret", "x"]}, 64)
     given = {"headers": {"ditto_epoch": 5, "mine": 1}, "serializer": "pickle", "kwargsrepr": "secret"}
     options = publish.options("CONTEXT.UPDATE", given)
-    assert options["headers"] == {"ditto_v": 1, "ditto_scope": KEY, "mine": 1}
+    expected = {"ditto_v": 1, "ditto_scope": KEY, "mine": 1}
+    assert options["headers"].items() >= expected.items()
+    assert "ditto_epoch" not in options["headers"]
     assert (options["argsrepr"], options["kwargsrepr"]) == ("()", f"<CONTEXT.UPDATE {QUEUE} {KEY} add=2>")
     assert (options["serializer"], options["queue"]) == ("ditto", QUEUE)
