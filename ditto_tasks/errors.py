@@ -116,3 +116,12 @@ class Cancelled(DittoError):  # noqa: N818 - states what happened
         details: Mapping[str, object] | None = None,
     ) -> None:
         super().__init__(code, message, details)
+
+
+def raised(error: BaseException) -> str:
+    """What a log may say of a raw error: its class and the place, since its text may hold anything."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    place = "" if trace is None else f" in {trace.tb_frame.f_code.co_qualname}:{trace.tb_lineno}"
+    return f"{type(error).__name__}{place}"

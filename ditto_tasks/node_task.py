@@ -20,6 +20,7 @@ from ditto_tasks.errors import (
     PublishError,
     ServiceError,
     StateBackendError,
+    raised,
 )
 from ditto_tasks.json_values import JsonObject, JsonValue
 from ditto_tasks.nodes import CONTEXT, NodeType
@@ -34,7 +35,6 @@ from ditto_tasks.task import (
     TaskCall,
     TaskOptions,
     parse_options,
-    raised,
 )
 
 if TYPE_CHECKING:

@@ -16,11 +16,11 @@ from ditto_tasks.context.opening import OpenContext
 from ditto_tasks.context.steps import drive
 from ditto_tasks.context.task_store import MutationRules, MutationStore, ReadStore
 from ditto_tasks.context.tokens import count_tokens
-from ditto_tasks.errors import ContextError, DittoError, ServiceError
+from ditto_tasks.errors import ContextError, DittoError, ServiceError, raised
 from ditto_tasks.json_values import MESSAGE_DEPTH, JsonObject, JsonValue, freeze
 from ditto_tasks.models import Scope, to_wire
 from ditto_tasks.state.base import ContextStateStore, Operation, Outcome, StoredContext
-from ditto_tasks.task import Handler, TaskCall, raised
+from ditto_tasks.task import Handler, TaskCall
 
 logger = logging.getLogger(__name__)
 

@@ -1,5 +1,6 @@
 """Asks providers within one call's limits: choice, deadline, retries, recording, checks of the answer."""
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -7,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Protocol
 
-from ditto_tasks.errors import DittoError, InferError
+from ditto_tasks.errors import DittoError, InferError, raised
 from ditto_tasks.infer.base import (
     InferCall,
     ModelProvider,
@@ -26,6 +27,8 @@ from ditto_tasks.infer.sampling import (
 from ditto_tasks.infer.values import ActionDescriptor, GenerationConfig, Message, ModelConfig, Sample
 from ditto_tasks.json_values import JsonObject
 from ditto_tasks.models import CancelToken
+
+_log = logging.getLogger(__name__)
 
 FIRST_BACKOFF_S = 0.5  # doubled at each retry, unless the provider says when
 LONGEST_BACKOFF_S = 30.0
@@ -164,6 +167,7 @@ class Asker:
             raise
         except Exception as error:  # a provider is foreign code: its own error text may hold anything
             self.call.token.raise_if_cancelled()
+            _log.warning("the provider %s met %s", request.provider, raised(error))
             raise InferError("MODEL_ERROR", "the model provider failed") from error
 
     def _limits(self) -> ProviderCall:

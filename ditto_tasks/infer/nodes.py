@@ -1,12 +1,14 @@
 """The INFER nodes in process; each returns a NodeResult and raises nothing for a node's own failure."""
 
+import logging
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
 
 from ditto_tasks.entry_limit import EntryLimit
-from ditto_tasks.errors import InferError
+from ditto_tasks.errors import DittoError, InferError, raised
 from ditto_tasks.infer import caching, reasoning
 from ditto_tasks.infer.asking import Asker, Clock, InferDefaults, SystemClock
 from ditto_tasks.infer.base import InferCache, InferCall, ModelProvider, Strategy
@@ -14,8 +16,11 @@ from ditto_tasks.infer.outcome import failure, success
 from ditto_tasks.infer.reasoning import NodeInput
 from ditto_tasks.infer.stores.memory import InMemoryInferCache
 from ditto_tasks.infer.strategies import BUILT_IN
+from ditto_tasks.infer.streaming import streamed
 from ditto_tasks.json_values import JsonObject
-from ditto_tasks.models import NodeResult, WireModel, to_wire
+from ditto_tasks.models import CancelToken, NodeResult, WireModel, to_wire
+
+_log = logging.getLogger(__name__)
 
 SAMPLE = "INFER.REASONING.SAMPLE"
 TRAJECTORY = "INFER.REASONING.TRAJECTORY"
@@ -91,6 +96,11 @@ class InferNodes:
         emit({"type": "result", "result": to_wire(result)})
         return result
 
+    def stream(self, node: str, given: NodeInput, *, call: InferCall = NO_LIMITS) -> Iterator[JsonObject]:
+        """Run a node and yield its events: start, text_delta*, step*, then exactly one result."""
+        own = replace(call, token=call.token if call is not NO_LIMITS else CancelToken())
+        return streamed(lambda emit: self.execute(node, given, call=replace(own, emit=emit)), own.token)
+
     def close(self) -> None:
         """Close the providers."""
         for provider in self._providers.values():
@@ -105,6 +115,8 @@ class InferNodes:
             with self._entries.entered(asker.check):
                 return success(run_id, node, to_wire(self._handlers[node](given, asker)))
         except Exception as error:  # noqa: BLE001 - the node's boundary: a failure is a value, its text is public
+            if not isinstance(error, DittoError):
+                _log.warning("%s met %s", node, raised(error))
             return failure(run_id, node, error, call.token)
 
     def _asker(self, call: InferCall) -> Asker:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from pydantic import ValidationError
 
-from ditto_tasks.errors import InteractionError
+from ditto_tasks.errors import InteractionError, raised
 from ditto_tasks.interaction.base import (
     ActionCall,
     EffectUnknownError,
@@ -24,6 +25,8 @@ from ditto_tasks.interaction.results import MAX_OUTPUT_BYTES, as_tool_error, fai
 from ditto_tasks.interaction.values import ExternalResult, ToolCall
 from ditto_tasks.json_values import JsonValue
 from ditto_tasks.models import to_wire
+
+_log = logging.getLogger(__name__)
 
 MAX_CAPABILITIES = 1_000
 
@@ -60,6 +63,8 @@ def _run_tool(tool: Tool, call: ToolCall, actions: Actions, action: ActionCall) 
         output = actions.runner.run(lambda: tool.run(call.arguments, action), action)
     except Exception as error:  # noqa: BLE001 - a tool is foreign code: every failure is a value
         failed = as_tool_error(error, action.token)
+        if failed.code == "TOOL_FAILED":
+            _log.warning("the tool %s met %s", call.name, raised(error))
         if failed.status == "cancelled":
             failed.code = tool.cancelled_code
         return failure_result(call.id, call.name, failed)

@@ -1,8 +1,10 @@
 """OUTPUT: one delivery to the sink, and a receipt that is checked."""
 
+import logging
+
 from pydantic import ValidationError
 
-from ditto_tasks.errors import InteractionError
+from ditto_tasks.errors import InteractionError, raised
 from ditto_tasks.interaction.base import (
     ActionCall,
     EffectUnknownError,
@@ -16,6 +18,8 @@ from ditto_tasks.interaction.results import public_error
 from ditto_tasks.interaction.values import OutputReceipt
 from ditto_tasks.json_values import JsonValue
 from ditto_tasks.models import to_wire
+
+_log = logging.getLogger(__name__)
 
 
 def deliver(
@@ -49,7 +53,8 @@ def _receipt(
         receipt: object = runner.run(lambda: sink.deliver(given, action), action)
     except ToolError as error:
         return _unknown(given, error)
-    except Exception:  # noqa: BLE001 - a sink is foreign code: the message may be out all the same
+    except Exception as error:  # noqa: BLE001 - a sink is foreign code: the message may be out all the same
+        _log.warning("the output sink met %s", raised(error))
         return _unknown(given, ToolError("SINK_FAILED", "the sink failed"))
     if not isinstance(receipt, OutputReceipt) or receipt.delivery_id != given.delivery_id:
         return _unknown(given, ToolError("INVALID_RECEIPT", "the sink's receipt is not for this delivery"))

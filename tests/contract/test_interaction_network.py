@@ -121,7 +121,7 @@ class Listed:
     def __init__(self, found: Sequence[Found]) -> None:
         self.found = found
 
-    def search(self, query: str, *, limit: int, call: ActionCall) -> Sequence[Found]:  # noqa: ARG002 - the port's
+    def search(self, query: str, *, limit: int, call: ActionCall) -> Sequence[Found]:
         return self.found
 
 

@@ -368,3 +368,25 @@ def test_retries_back_off() -> None:
     result = InferNodes({"p": provider}, clock=clock).sample({"messages": HELLO}, call=InferCall(retries=3))
     assert result.status == "success"
     assert clock.waits == [0.5, 1.0, 2.0]
+
+
+def test_stream_in_process() -> None:
+    """A node's events can be iterated over: start, steps, and exactly one result at the end."""
+    opened, _ = nodes("one", "two")
+    given = {"messages": HELLO, "strategy": {"name": "cot"}}
+    events = list(opened.stream("INFER.REASONING.TRAJECTORY", given))
+    assert [event["type"] for event in events] == ["start", "step", "step", "result"]
+    bad = list(opened.stream("INFER.REASONING.SAMPLE", {}))
+    assert [event["type"] for event in bad] == ["start", "result"]
+
+
+def test_stopped_stream_cancels() -> None:
+    """Who stops listening cancels the node: no further sample is asked for."""
+    opened, provider = nodes(*["again"] * 64)
+    given = {"messages": HELLO, "strategy": {"name": "cot", "options": {"rounds": 64}}}
+    events = opened.stream("INFER.REASONING.TRAJECTORY", {**given, "constraints": {"maxSteps": 64}})
+    assert next(events)["type"] == "start"
+    events.close()  # type: ignore[attr-defined]  # a generator
+    asked = len(provider.requests)
+    assert list(events) == []
+    assert len(provider.requests) == asked

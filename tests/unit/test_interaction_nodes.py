@@ -343,7 +343,7 @@ class Sink:
         self.answer = answer
         self.delivered: list[OutputInput] = []
 
-    def deliver(self, output: OutputInput, call: ActionCall) -> OutputReceipt:  # noqa: ARG002 - the port's
+    def deliver(self, output: OutputInput, call: ActionCall) -> OutputReceipt:
         self.delivered.append(output)
         return self.answer(output)  # type: ignore[return-value]  # some tests answer nonsense
 
