@@ -64,7 +64,7 @@ def finished(meta: Mapping[str, object]) -> Finished | None:
     status, result = meta.get("status"), meta.get("result")
     if status == states.SUCCESS:
         return Finished(result, None)  # type: ignore[arg-type]  # the content type admits JSON only
-    if status in states.EXCEPTION_STATES:
+    if status in states.PROPAGATE_STATES:
         return Finished(None, typed_error(result, str(status)))
     return None
 
