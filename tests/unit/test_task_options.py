@@ -2,9 +2,9 @@
 
 import pytest
 
-from ditto_tasks.errors import ContextError, NodeInputError
+from ditto_tasks.errors import ContextError, NodeInputError, raised
 from ditto_tasks.nodes import NODES
-from ditto_tasks.task import NO_OPTIONS, TaskOptions, parse_options, raised
+from ditto_tasks.task import NO_OPTIONS, TaskOptions, parse_options
 
 LOAD, UPDATE, SEARCH = NODES["CONTEXT.LOAD"], NODES["CONTEXT.UPDATE"], NODES["MEMORY.SEARCH"]
 
