@@ -12,9 +12,11 @@ from ditto_tasks.errors import DittoError
 
 # name -> module:attribute, imported when the command is run or its help is shown
 COMMANDS: Final = {
+    "credentials": "ditto_tasks.cli.credentials:credentials",
     "dead": "ditto_tasks.cli.dead:dead",
     "demo": "ditto_tasks.cli.demo:demo",
     "doctor": "ditto_tasks.cli.doctor:doctor",
+    "erase": "ditto_tasks.cli.erase:erase",
     "health": "ditto_tasks.cli.health:health",
     "memory": "ditto_tasks.cli.memory:memory",
     "shards": "ditto_tasks.cli.shards:shards",

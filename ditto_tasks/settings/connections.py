@@ -68,6 +68,8 @@ class Connections(FromEnvironment):
     )
     # "user:password" of the Flower pages
     flower_basic_auth: SecretStr | None = Field(None, alias="DITTO_FLOWER_BASIC_AUTH")
+    # Flower for whoever reaches its port; never set beside a credential
+    flower_without_auth: bool = Field(False, alias="DITTO_FLOWER_WITHOUT_AUTH")
 
 
 class Sandbox(FromEnvironment):
@@ -86,5 +88,7 @@ class Startup(FromEnvironment):
 
     # settings files, the later winning over the earlier key by key
     config: Names = Field((), alias="DITTO_CONFIG")
+    # a folder of files named as variables; see credentials.py
+    credentials: str | None = Field(None, alias="DITTO_CREDENTIALS")
     extensions: Factories = Field((), alias="DITTO_EXTENSIONS")
     providers: Identifiers = Field((), alias="DITTO_SHARED_PROVIDERS")

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ValidationError
 
 from ditto_tasks.settings.checks import check
 from ditto_tasks.settings.connections import Connections, FromEnvironment, Sandbox, Startup
+from ditto_tasks.settings.credentials import with_credentials
 from ditto_tasks.settings.snapshot import (
     Document,
     Provider,
@@ -28,9 +29,10 @@ def load_settings(path: Path | None = None, env: Mapping[str, str] | None = None
 
     `path` names the file; without it DITTO_CONFIG does (a comma-separated list, the later file winning over
     the earlier key by key), and without both every key has its default. `env` is the process environment
-    unless given. Raises SettingsError, whose details hold the path of the key.
+    unless given; DITTO_CREDENTIALS adds a folder of files that are named as variables. Raises SettingsError,
+    whose details hold the path of the key.
     """
-    variables = os.environ if env is None else env
+    variables = with_credentials(os.environ if env is None else env)
     startup = _from_environment(Startup, variables)
     files = [path] if path is not None else [Path(name) for name in startup.config]
     document = _document(files)
@@ -51,7 +53,7 @@ def child_environment(changes: Mapping[str, str]) -> dict[str, str]:
 
 def unknown_variables(env: Mapping[str, str] | None = None) -> list[str]:
     """DITTO_* variables that are set and that nothing reads: probably misspelt."""
-    variables = os.environ if env is None else env
+    variables = with_credentials(os.environ if env is None else env)
     startup = _from_environment(Startup, variables)
     suffixes = ProviderConnection.variables()
     known = {
