@@ -107,8 +107,8 @@ def test_init_creates_the_schema_once(tmp_path: Path) -> None:
     env = {"DITTO_WORKER_MEMORY_URL": sqlite_url(tmp_path)}
     first = CliRunner().invoke(celery_group, ["memory", "init"], env=env)
     again = CliRunner().invoke(celery_group, ["memory", "init"], env=env)
-    assert (first.exit_code, first.output) == (0, "memory schema: version 0 -> 1\n")
-    assert (again.exit_code, again.output) == (0, "memory schema: version 1\n")
+    assert (first.exit_code, first.output) == (0, "memory schema: version 0 -> 2\n")
+    assert (again.exit_code, again.output) == (0, "memory schema: version 2\n")
 
 
 def test_a_newer_schema_is_refused(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from typing import Final, Self
 from ditto_tasks.errors import MemoryError
 from ditto_tasks.json_values import JsonObject
 from ditto_tasks.memory.cursors import query_digest, read_cursor, write_cursor
+from ditto_tasks.memory.erasure import Subject
 from ditto_tasks.memory.filters import parse_filter
 from ditto_tasks.memory.models import (
     MemoryDraft,
@@ -23,7 +24,7 @@ from ditto_tasks.memory.models import (
     WriteOperation,
 )
 from ditto_tasks.memory.segmentation import fold, spelled_query
-from ditto_tasks.memory.stores.sql import schema, statements, writing
+from ditto_tasks.memory.stores.sql import erasing, schema, statements, writing
 from ditto_tasks.memory.stores.sql.core import ColumnElement, Connection, Executable, Select, false
 from ditto_tasks.memory.stores.sql.dialects import DIALECTS
 from ditto_tasks.memory.stores.sql.engine import open_engine, reading, translated_errors
@@ -123,6 +124,17 @@ class SqlMemoryStore:
     def delete(self, ids: Sequence[str]) -> list[str]:
         with self._transaction() as connection:
             return self._batch().delete(connection, ids)
+
+    def erase(self, subject: Subject) -> None:
+        """Remove all memories of a session or tenant, whatever this view's namespace."""
+        with self._transaction() as connection:
+            erasing.erase(connection, self._tables, subject, now_ms=self._clock_ms())
+
+    def remaining(self, subject: Subject) -> dict[str, int]:
+        """What of a session or tenant is there now, by kind."""
+        self._check_schema()
+        with translated_errors(), self._reads.connect() as connection:
+            return erasing.remaining(connection, self._tables, subject)
 
     def _batch(self) -> writing.Batch:
         return writing.Batch(self._tables, self._dialect, self._namespace, self._clock_ms())

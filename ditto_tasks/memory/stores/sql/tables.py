@@ -52,6 +52,7 @@ class Tables:
     facets: Table
     operations: Table
     schema: Table
+    tombstones: Table
 
     @property
     def name(self) -> str:
@@ -65,7 +66,13 @@ class Tables:
         known = MetaData()
         words = TextVector() if backend == "postgresql" else String()
         schema = Table(f"{name}_schema", known, Column("version", BigInteger, primary_key=True))
-        return cls(_memories(name, known, words), _facets(name, known), _operations(name, known), schema)
+        return cls(
+            memories=_memories(name, known, words),
+            facets=_facets(name, known),
+            operations=_operations(name, known),
+            schema=schema,
+            tombstones=_tombstones(name, known),
+        )
 
 
 def _memories(name: str, known: MetaData, words: TextVector | String) -> Table:
@@ -104,4 +111,13 @@ def _operations(name: str, known: MetaData) -> Table:
         Column("input_hash", String),
         Column("ids", String),
         Column("created_at", BigInteger),
+    )
+
+
+def _tombstones(name: str, known: MetaData) -> Table:
+    return Table(
+        f"{name}_tombstones",
+        known,
+        Column("name", String, primary_key=True),
+        Column("erased_at", BigInteger),
     )

@@ -10,10 +10,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from ditto_tasks.errors import MemoryError
+from ditto_tasks.memory.erasure import subjects_of
 from ditto_tasks.memory.models import MemoryDraft, MemoryItem, MemoryPatch, WriteOperation
 from ditto_tasks.memory.stores.sql import statements
 from ditto_tasks.memory.stores.sql.core import Connection, bindparam, delete, insert, select, update
 from ditto_tasks.memory.stores.sql.dialects import Dialect
+from ditto_tasks.memory.stores.sql.erasing import refuse_erased
 from ditto_tasks.memory.stores.sql.rows import (
     Row,
     content_columns,
@@ -47,6 +49,9 @@ class Batch:
         """One record a draft; the recorded ones if this operation was written before."""
         for index, draft in enumerate(drafts):
             _check_key(index, draft.key)
+        keys = [draft.key for draft in drafts if draft.key is not None]
+        names = sorted(subjects_of(self.namespace, keys))
+        refuse_erased(connection, self.tables, names, now_ms=self.now_ms)
         recorded = None if operation is None else self._claim(connection, operation)
         if recorded is not None:
             return [item_of(draft, record_id) for draft, record_id in zip(drafts, recorded, strict=True)]

@@ -1,0 +1,47 @@
+"""Whom an erasure is about, and which memories are theirs."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final, Literal
+
+TENANT_MARK: Final = ":"  # between a tenant and a session
+REVISION_MARK: Final = "/"  # between a conversation and its revision, in keys of archives
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A session by its id, or a tenant with all of its sessions.
+
+    A session's memories are those of the namespace of its id, and those whose key begins with its id and a
+    slash. A tenant's are those of the namespace of its name, of namespaces that begin with its name and a
+    colon, and those with such keys.
+    """
+
+    kind: Literal["session", "tenant"]
+    name: str
+
+    @property
+    def key_prefix(self) -> str:
+        """How the keys of its memories begin, whatever their namespace."""
+        return self.name + (TENANT_MARK if self.kind == "tenant" else REVISION_MARK)
+
+    @property
+    def namespace_prefix(self) -> str | None:
+        """How further namespaces of it begin."""
+        return self.key_prefix if self.kind == "tenant" else None
+
+    @property
+    def tombstone(self) -> str:
+        """The name under which its erasure is noted."""
+        return f"{self.kind} {self.name}"
+
+
+def subjects_of(namespace: str, keys: Iterable[str]) -> frozenset[str]:
+    """The tombstones that would stand against memories of a namespace under these keys."""
+    owners = {namespace} if namespace else set()
+    sessions = owners | {key.split(REVISION_MARK, 1)[0] for key in keys if REVISION_MARK in key}
+    tenants = {name.split(TENANT_MARK, 1)[0] for name in (*owners, *keys) if TENANT_MARK in name} | owners
+    return frozenset(
+        [Subject("session", name).tombstone for name in sessions]
+        + [Subject("tenant", name).tombstone for name in tenants]
+    )
