@@ -1,0 +1,18 @@
+"""Conversations of providers as contexts, and back; whatever is cut, the provider accepts what is left."""
+
+from ditto_tasks.context.conversations.anthropic_reading import read_anthropic
+from ditto_tasks.context.conversations.anthropic_writing import write_anthropic
+from ditto_tasks.context.conversations.export import Interrupted, ProviderMessages
+from ditto_tasks.context.conversations.openai_reading import read_openai
+from ditto_tasks.context.conversations.openai_writing import write_openai
+from ditto_tasks.context.conversations.renames import Rename
+
+__all__ = [
+    "Interrupted",
+    "ProviderMessages",
+    "Rename",
+    "read_anthropic",
+    "read_openai",
+    "write_anthropic",
+    "write_openai",
+]
