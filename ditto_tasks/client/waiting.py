@@ -33,13 +33,17 @@ class ResultReader:
         end_at = time.monotonic() + (LONGEST_S if timeout_s is None else timeout_s)
         while True:
             try:
-                return self._listen(task_id, end_at)
+                end = self._listen(task_id, end_at)
             except CONNECTION_ERRORS as error:
-                if isinstance(error, TimeoutError) or time.monotonic() + RECONNECT_S > end_at:
-                    raise
+                if time.monotonic() + RECONNECT_S > end_at:
+                    raise TimeoutError("the result server could not be asked in time") from error
                 time.sleep(RECONNECT_S)
+                continue
+            if end is None:
+                raise TimeoutError("the task has not ended yet")
+            return end
 
-    def _listen(self, task_id: str, end_at: float) -> Finished:
+    def _listen(self, task_id: str, end_at: float) -> Finished | None:
         with closing(self._backend.client.pubsub()) as subscription:
             subscription.subscribe(self.key(task_id))
             subscription.get_message(timeout=_left(end_at, LOOK_AGAIN_S))  # it stands: nothing is missed now
@@ -47,7 +51,7 @@ class ResultReader:
                 if (end := self._heard(subscription, end_at)) is not None:
                     break
                 if time.monotonic() >= end_at:
-                    raise TimeoutError("the task has not ended yet")
+                    return None
             return end
 
     def _heard(self, subscription: PubSub, end_at: float) -> Finished | None:

@@ -12,6 +12,7 @@ from support.polling import eventually
 from ditto_tasks.client import AsyncDitto, Ditto, Receipt
 from ditto_tasks.context import Context
 from ditto_tasks.errors import ContextError, NodeInputError
+from ditto_tasks.settings import load_settings
 
 WAIT_S = 30.0
 ITEM = {"id": "a", "content": "text"}
@@ -95,6 +96,14 @@ def test_a_wait_ends_after_its_timeout(client, running):
     pending = client.infer.sample(messages=[{"role": "user", "content": "hi"}])
     with pytest.raises(TimeoutError):
         pending.get(0.3)
+
+
+def test_a_server_that_is_away_ends_a_wait_in_time(running):
+    """With nobody listening at the address the wait is a TimeoutError, and names no address."""
+    gone = {**running.variables, "DITTO_RESULT_BACKEND_URL": "redis://127.0.0.1:1/0"}
+    with Ditto(load_settings(None, gone)) as client, pytest.raises(TimeoutError) as caught:
+        client.result("id").get(0.5)
+    assert "127.0.0.1" not in str(caught.value)
 
 
 def test_a_wait_survives_a_lost_connection(client, results, scope):

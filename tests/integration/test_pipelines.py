@@ -120,6 +120,17 @@ def test_a_failed_inference_fails_the_pipeline_and_writes_nothing(client, scope,
     assert remembered.output == []
 
 
+def test_memory_and_retrieval_are_searched_side_by_side(client, scope):
+    """Both kinds of search enter the context under their own ids, and the answer reports both."""
+    retrieval = {"node": "RETRIEVAL.SEARCH", "input": {"target": {"name": "memory"}}}
+    answer = client.answer(scope, "which shard?", init=[GOAL], searches=[{}, retrieval]).get(WAIT_S)
+    assert [search.node for search in answer.searches] == ["MEMORY.SEARCH", "RETRIEVAL.SEARCH"]
+    found = {hit.item_id for search in answer.searches for hit in search.hits}
+    assert any(identity.startswith("memory:") for identity in found)
+    assert any(not identity.startswith("memory:") for identity in found)
+    assert found <= stored(client, scope).keys()
+
+
 def test_a_failed_search_fails_the_pipeline_with_its_own_error(client, scope):
     """The search's code reaches the caller as a MemoryError."""
     searches = [{}, {"input": {"strategy": "telepathy"}}]
