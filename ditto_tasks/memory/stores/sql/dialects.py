@@ -53,8 +53,8 @@ class Dialect(Protocol):
         """An INSERT that leaves out rows whose unique key is there already, and counts the others."""
         ...
 
-    def match(self, tables: Tables, words: Sequence[str]) -> TextMatch:
-        """Records that have any of these index words."""
+    def match(self, tables: Tables, words: Sequence[str], *, every: bool) -> TextMatch:
+        """Records that have any of these index words, or every one."""
         ...
 
     def common(self, tables: Tables, words: Sequence[str]) -> Executable:
@@ -82,10 +82,10 @@ class Sqlite:
     def insert_absent(self, target: Table) -> Insert:
         return sqlite_insert(target).on_conflict_do_nothing().execution_options(preserve_rowcount=True)
 
-    def match(self, tables: Tables, words: Sequence[str]) -> TextMatch:
+    def match(self, tables: Tables, words: Sequence[str], *, every: bool) -> TextMatch:
         name = f"{tables.name}_words"
         index = table(name, column("rowid"), column("rank"), column(name))
-        expression = " OR ".join(f'"{word}"' for word in words)
+        expression = (" AND " if every else " OR ").join(f'"{word}"' for word in words)
         return TextMatch(
             source=index.join(tables.memories, column("seq") == index.c.rowid),
             condition=index.c[name].op("MATCH")(expression),
@@ -117,8 +117,8 @@ class Postgresql:
     def insert_absent(self, target: Table) -> Insert:
         return postgresql_insert(target).on_conflict_do_nothing().execution_options(preserve_rowcount=True)
 
-    def match(self, tables: Tables, words: Sequence[str]) -> TextMatch:
-        query = func.websearch_to_tsquery("simple", " or ".join(words))
+    def match(self, tables: Tables, words: Sequence[str], *, every: bool) -> TextMatch:
+        query = func.websearch_to_tsquery("simple", (" " if every else " or ").join(words))
         rank = func.ts_rank_cd(tables.memories.c.words, query)
         return TextMatch(
             source=tables.memories,

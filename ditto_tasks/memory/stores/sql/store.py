@@ -179,24 +179,30 @@ class SqlMemoryStore:
         words = spelled_query(query, namespace)
         if not words:
             return []
-        match = self._dialect.match(self._tables, self._telling(words))
+        common = {row[0] for row in self._read(self._dialect.common(self._tables, words))}
+        telling = [word for word in words if word not in common]
+        if telling:
+            return self._matching(telling, condition, search.limit)
+        # only very common words: records with all of them are the best ones and far fewer
+        every = self._matching(words, condition, search.limit, every=True)
+        return every or self._matching(words, condition, search.limit)
+
+    def _matching(
+        self, words: Sequence[str], condition: ColumnElement[bool], limit: int, *, every: bool = False
+    ) -> list[MemorySearchResult]:
+        match = self._dialect.match(self._tables, words, every=every)
         statement = (
             statements.records(self._tables)
             .add_columns(match.score)
             .select_from(match.source)
             .where(match.condition, condition)
             .order_by(*match.order)
-            .limit(search.limit)
+            .limit(limit)
         )
-        rows = self._read(statement)
         return [
-            MemorySearchResult.assemble({"memory": read_item(row), "score": float(row[4])}) for row in rows
+            MemorySearchResult.assemble({"memory": read_item(row), "score": float(row[4])})
+            for row in self._read(statement)
         ]
-
-    def _telling(self, words: Sequence[str]) -> Sequence[str]:
-        """The words without the most common ones, which tell next to nothing, unless there are no others."""
-        common = {row[0] for row in self._read(self._dialect.common(self._tables, words))}
-        return [word for word in words if word not in common] or words
 
     def _by_substring(self, query: str, search: Search) -> list[MemorySearchResult]:
         needle = fold(query).strip()
