@@ -14,6 +14,7 @@ from celery.app.amqp import AMQP
 from kombu import Exchange
 from kombu.utils.uuid import uuid
 
+from ditto_tasks.batch.schedule import BATCH_NODES, beat_schedule
 from ditto_tasks.coordination import BrokerClient, Coordination
 from ditto_tasks.dependencies import Dependencies
 from ditto_tasks.extensions import ExtensionFactory, load_factory
@@ -155,7 +156,7 @@ def create_app(
     """
     settings = load_settings() if settings is None else settings
     factories = (*extensions, *(_named(name) for name in settings.extensions))
-    return DittoCelery(settings, Dependencies(settings, factories), table([*NODES.values(), *nodes]))
+    return DittoCelery(settings, Dependencies(settings, factories), table([*NODES.values(), *BATCH_NODES, *nodes]))
 
 
 def configuration(settings: Settings, nodes: NodeTable) -> dict[str, Any]:  # Celery's edge
@@ -168,6 +169,7 @@ def configuration(settings: Settings, nodes: NodeTable) -> dict[str, Any]:  # Ce
         "task_routes": (Router(settings.runtime.shards.count, nodes),),
         "task_queues": worker_queues(),
         "result_expires": settings.runtime.results.expires_ms / 1000,
+        "beat_schedule": beat_schedule(settings),
     }
 
 

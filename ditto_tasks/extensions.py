@@ -59,7 +59,7 @@ class OpenExtensions:
         """The services of a domain, by name."""
         merged: dict[str, object] = {}
         for extension in self._opened:
-            merged.update(getattr(extension, domain))
+            merged.update(getattr(extension, domain, {}))  # batch runs take no services
         return merged
 
     def bindings(self) -> dict[str, Callable[..., object]]:

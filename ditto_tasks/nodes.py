@@ -20,10 +20,11 @@ DOMAIN_QUEUES: Final[Mapping[str, str]] = MappingProxyType(
         "RETRIEVAL": "ditto.retrieval",
         "INFER": "ditto.infer",
         "INTERACTION": "ditto.interaction",
+        "BATCH": "ditto.batch",
     }
 )
-BATCH_QUEUE: Final = "ditto.batch"
-ORDINARY_QUEUES: Final = (*DOMAIN_QUEUES.values(), BATCH_QUEUE)
+BATCH_QUEUE: Final = DOMAIN_QUEUES["BATCH"]
+ORDINARY_QUEUES: Final = tuple(DOMAIN_QUEUES.values())
 LIST: Final = "[]"
 NODE_RESULT_DOMAINS: Final = frozenset({"MEMORY", "RETRIEVAL", "INFER"})
 

@@ -64,6 +64,10 @@ def parse_options(row: NodeType, value: object) -> TaskOptions:
     return from_wire(TaskOptions, value, error=error)
 
 
+def uncounted(_name: str, _number: int = 1) -> None:
+    """The counter of a call that nobody counts."""
+
+
 def never_interrupted() -> DittoError | None:
     """The answer of a call that has neither a deadline nor a cancel key."""
     return None
@@ -88,6 +92,7 @@ class TaskCall:
     refuse: str | None = None  # the code to refuse a mutation with, unless its outcome is known
     token: CancelToken = field(default_factory=CancelToken)
     interruption: Callable[[], DittoError | None] = never_interrupted
+    count: Callable[[str, int], None] = uncounted  # adds to a metric that the result cannot tell
 
     @property
     def operation_id(self) -> str:

@@ -12,6 +12,7 @@ from ditto_tasks.errors import DittoError
 
 # name -> module:attribute, imported when the command is run or its help is shown
 COMMANDS: Final = {
+    "compress": "ditto_tasks.cli.compress:compress",
     "credentials": "ditto_tasks.cli.credentials:credentials",
     "dead": "ditto_tasks.cli.dead:dead",
     "demo": "ditto_tasks.cli.demo:demo",
@@ -19,6 +20,7 @@ COMMANDS: Final = {
     "erase": "ditto_tasks.cli.erase:erase",
     "health": "ditto_tasks.cli.health:health",
     "memory": "ditto_tasks.cli.memory:memory",
+    "sessions": "ditto_tasks.cli.sessions:sessions",
     "shards": "ditto_tasks.cli.shards:shards",
     "up": "ditto_tasks.cli.up:up",
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from typing import Final
 
 from ditto_tasks.context.base import ContextServices
@@ -24,6 +25,7 @@ class OpenContext:
     policy: ContextPolicy
     services: ContextServices
     mutation_timeout_ms: int
+    unrenewing_store: ContextStateStore | None = None  # the same states; its commits renew no time to live
     _close: Callable[[], None] | None = None
     _ping: Callable[[], object] | None = None
 
@@ -52,13 +54,17 @@ def open_context(settings: Settings, services: Mapping[str, object]) -> OpenCont
     timeout_ms = settings.runtime.shards.mutation_timeout_ms
     url = settings.connections.context_redis_url
     if given.state_store is not None or url is None:
-        return OpenContext(policy, given, timeout_ms)
+        return OpenContext(policy, given, timeout_ms, given.state_store)
     client = open_state_client(url.get_secret_value())
     cache = settings.context.cache
     # The setting may ask for a longer memory, never for one that redelivered tasks could outlive.
     kept = max(cache.operation_ids, OPERATIONS_KEPT)
-    store = RedisContextStore(client, ttl_ms=cache.ttl_ms, key_prefix=cache.key_prefix, operation_ids=kept)
-    return OpenContext(policy, replace(given, state_store=store), timeout_ms, client.close, client.ping)
+    open_store = partial(
+        RedisContextStore, client, ttl_ms=cache.ttl_ms, key_prefix=cache.key_prefix, operation_ids=kept
+    )
+    services = replace(given, state_store=open_store())
+    unrenewing = open_store(renew_ttl=False)
+    return OpenContext(policy, services, timeout_ms, unrenewing, client.close, client.ping)
 
 
 def _policy(settings: Settings) -> dict[str, object]:

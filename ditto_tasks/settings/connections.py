@@ -3,7 +3,7 @@
 The variable names stand in one place, as the aliases of the fields below.
 """
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr
 
@@ -70,6 +70,10 @@ class Connections(FromEnvironment):
     flower_basic_auth: SecretStr | None = Field(None, alias="DITTO_FLOWER_BASIC_AUTH")
     # Flower for whoever reaches its port; never set beside a credential
     flower_without_auth: bool = Field(False, alias="DITTO_FLOWER_WITHOUT_AUTH")
+    # "user:password" of `ditto metrics`
+    metrics_basic_auth: SecretStr | None = Field(None, alias="DITTO_METRICS_BASIC_AUTH")
+    # what workers write their logs as
+    log_format: Literal["text", "json"] = Field("text", alias="DITTO_LOG_FORMAT")
 
 
 class Sandbox(FromEnvironment):

@@ -37,11 +37,24 @@ class Results(Group):
     expires_ms: Milliseconds = 3_600_000
 
 
+class Nightly(Group):
+    """A run that `celery beat` starts each night; the fields are the options of `ditto compress`."""
+
+    hour: Annotated[int, Field(ge=0, le=23)] = 3  # by Celery's timezone, UTC unless set
+    match: str = ""
+    older_than_ms: Milliseconds | None = None
+    max_items: Positive | None = None
+    max_tokens: Positive | None = None
+
+
 class Batch(Group):
     """How a batch run shares shards with interactive calls."""
 
     chunk_ms: Milliseconds = 50
     max_outstanding: Positive = 512
+    max_shards: Positive = 2
+    max_scans: Positive = 1
+    nightly: Nightly | None = None
 
 
 class Runtime(Group):

@@ -9,8 +9,16 @@ from typing import Final, TypeVar
 from ditto_tasks.canonical import scope_key
 from ditto_tasks.json_values import decode
 from ditto_tasks.models import Scope
+from ditto_tasks.state.base import StoredContext
 from ditto_tasks.state.commands import IndexNote, as_bytes
-from ditto_tasks.state.encoding import KEY_PREFIX, index_entry, index_keys, scope_of_record, state_key
+from ditto_tasks.state.encoding import (
+    KEY_PREFIX,
+    decode_record,
+    index_entry,
+    index_keys,
+    scope_of_record,
+    state_key,
+)
 from ditto_tasks.state.redis import RedisCommands, StateClient
 from ditto_tasks.state.scripted import TTL_MS
 from ditto_tasks.state.scripts import Script
@@ -69,6 +77,27 @@ class ScopeIndex:
                 self._commands.write_note(IndexNote(index, member, ttl_ms if ttl_ms > 0 else default_ttl_ms))
                 named += 1
         return Reindexed(named, tuple(unnamed))
+
+    def forget(self, scope: Scope) -> bool:
+        """Delete a scope's context, and name it no more; False if it had none.
+
+        Its operation log stays until it expires: a late delivery must not bring the context back.
+        """
+        index, member = index_entry(scope, self._key_prefix)
+        deleted = bool(self._client.delete(state_key(scope, self._key_prefix)))
+        self._client.zrem(index, member)
+        return deleted
+
+    def read(self, scope: Scope) -> tuple[StoredContext | None, int]:
+        """A scope's context, and the ms that it has left (-1: it never expires, -2: there is none)."""
+        key = state_key(scope, self._key_prefix)
+        record = as_bytes(self._client.get(key))
+        return None if record is None else decode_record(record), int(self._client.pttl(key))
+
+    def now_ms(self) -> int:
+        """The server's clock, by which contexts expire."""
+        seconds, micros = self._client.time()
+        return int(seconds) * 1000 + int(micros) // 1000
 
     def _members(self, key: str, session_prefix: str) -> Iterator[IndexedScope]:
         seen = set[bytes | str]()

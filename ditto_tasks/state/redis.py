@@ -55,6 +55,7 @@ class RedisContextStore(ScriptedContextStore):
     redis-py clients (also of a cluster) send scripts by SHA-1 and keep the scope index. Any other object
     with `get(key)` and `eval(script, keys, args)` works too. Use `open_state_client` for the client: one
     that repeats commands by itself, as redis-py does by default, turns a lost reply into STATE_CONFLICT.
+    Without `renew_ttl` commits leave a state the time that it has left; for changes that nobody asked for.
     """
 
     def __init__(
@@ -65,6 +66,7 @@ class RedisContextStore(ScriptedContextStore):
         key_prefix: str = KEY_PREFIX,
         operation_ids: int = OPERATIONS_KEPT,
         settle_ms: int = SETTLE_MS,
+        renew_ttl: bool = True,
     ) -> None:
         super().__init__(
             RedisCommands(client) if isinstance(client, Redis | RedisCluster) else ForeignCommands(client),
@@ -72,6 +74,7 @@ class RedisContextStore(ScriptedContextStore):
             key_prefix=key_prefix,
             operation_ids=operation_ids,
             settle_ms=settle_ms,
+            renew_ttl=renew_ttl,
         )
 
 

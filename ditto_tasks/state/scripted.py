@@ -59,14 +59,24 @@ class ScriptedContextStore:
     """Both ports over a client that runs scripts; `RedisContextStore` is its public form."""
 
     def __init__(
-        self, commands: Commands, *, ttl_ms: int, key_prefix: str, operation_ids: int, settle_ms: int
+        self,
+        commands: Commands,
+        *,
+        ttl_ms: int,
+        key_prefix: str,
+        operation_ids: int,
+        settle_ms: int,
+        renew_ttl: bool,
     ) -> None:
         self._commands = commands
         self._ttl_ms = check_ttl_ms(ttl_ms)
         self._key_prefix = check_key_prefix(key_prefix)
         self._settle_s = settle_ms / 1000
         kept = check_operation_ids(operation_ids)
-        self._scripts = StateScripts.load(ttl_ms=self._ttl_ms, log_ttl_ms=log_ttl_ms(self._ttl_ms), kept=kept)
+        self._renew_ttl = renew_ttl
+        self._scripts = StateScripts.load(
+            ttl_ms=self._ttl_ms if renew_ttl else None, log_ttl_ms=log_ttl_ms(self._ttl_ms), kept=kept
+        )
 
     def get(
         self,
@@ -175,7 +185,8 @@ class ScriptedContextStore:
     ) -> object:
         keys = [state_key(scope, self._key_prefix), operations_key(scope, self._key_prefix)]
         about = [operation_field(operation), operation.input_hash, str(operation.epoch)]
-        note = self._note(scope) if script is self._scripts.commit else None
+        commits = script is self._scripts.commit and self._renew_ttl  # else the index says when already
+        note = self._note(scope) if commits else None
         return self._commands.run(script, keys, [*about, *arguments], note)
 
     def _note(self, scope: Scope) -> IndexNote:

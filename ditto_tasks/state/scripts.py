@@ -36,10 +36,12 @@ class StateScripts:
     give_up: Script
 
     @classmethod
-    def load(cls, *, ttl_ms: int, log_ttl_ms: int, kept: int) -> Self:
-        """Read them from the package, for states that live `ttl_ms` and logs of `kept` operations."""
+    def load(cls, *, ttl_ms: int | None, log_ttl_ms: int, kept: int) -> Self:
+        """Read them from the package, for logs of `kept` operations and states that a commit lets live
+        `ttl_ms`, or for as long as they had to live anyhow (None).
+        """
         constants = {
-            "TTL_MS": f"'{ttl_ms}'",
+            "EXPIRY": "{'KEEPTTL'}" if ttl_ms is None else f"{{'PX', '{ttl_ms}'}}",
             "LOG_TTL_MS": f"'{log_ttl_ms}'",
             "KEPT": str(kept),
             "SWEEP": str(-(-kept // 4)),

@@ -12,6 +12,6 @@ if log[2] and tonumber(ARGV[3]) < tonumber(log[2]) then return {'fenced', '', ''
 local verdict, version = matches(KEYS[1], ARGV[4], ARGV[6] or '')
 if verdict == 'foreign' then return {'foreign', '', ''} end
 if verdict == 'no' then return {'conflict', '', version} end
-redis.call('SET', KEYS[1], ARGV[5], 'PX', TTL_MS)
+redis.call('SET', KEYS[1], ARGV[5], unpack(EXPIRY))
 remember(KEYS[2], ARGV[1], ' ' .. ARGV[2] .. ' v ' .. written, ARGV[3], log[2], log[3])
 return 1

@@ -1,0 +1,198 @@
+"""A run: sends what its plan lets it, hears what was answered, and can be taken up again at any point.
+
+Nothing is kept but the rows: whoever repeats a run enumerates its scopes again and leaves out those with
+a final row. A call that is sent twice has no second effect.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol, cast
+from uuid import uuid4
+
+from celery import current_task, states
+
+from ditto_tasks.batch.models import CompressRequest, Row, RunInput
+from ditto_tasks.batch.opening import OpenBatch
+from ditto_tasks.batch.planning import Caps, Planned, Planner
+from ditto_tasks.batch.rows import BatchRows
+from ditto_tasks.batch.selection import indexed_scopes
+from ditto_tasks.canonical import scope_key
+from ditto_tasks.errors import ContextError, DittoError
+from ditto_tasks.json_values import JsonObject, JsonValue
+from ditto_tasks.models import Scope, from_wire, to_wire
+from ditto_tasks.settings import Settings
+from ditto_tasks.task import OPTIONS_KEY, TaskCall
+
+HEAR_S: Final = 0.5  # waiting for the first answer of a turn
+LOOK_AFTER_S: Final = 10.0  # a call is asked about that was not answered for so long, and then less often
+FAILURES: Final = 3  # of a call, before its error is its scopes' end
+TURN_S: Final = 20.0  # of BATCH.RUN, which then sends itself again: far below any visibility timeout
+
+
+class App(Protocol):
+    """What a run needs of the Celery application."""
+
+    def send_task(self, name: str, *, kwargs: JsonObject, task_id: str) -> object:
+        """Publish a call; QUEUE_FULL if its shard takes no more."""
+
+    def AsyncResult(self, task_id: str) -> Any:  # noqa: N802 -- Celery's name and result
+        """The stored result of a call."""
+
+
+@dataclass(slots=True)
+class _Sent:
+    planned: Planned
+    look_at_s: float
+    wait_s: float = LOOK_AFTER_S
+
+
+@dataclass(slots=True)
+class CompressRun:
+    """One run in one process."""
+
+    app: App
+    rows: BatchRows
+    run: str
+    request: CompressRequest
+    planner: Planner
+    clock: Callable[[], float] = time.monotonic
+    _out: dict[str, _Sent] = field(default_factory=dict)
+    _failures: dict[str, int] = field(default_factory=dict)  # scope hash -> failed calls
+
+    def add(self, scopes: Iterable[Scope]) -> None:
+        """These are to get a row."""
+        self.planner.read(scopes)
+
+    @property
+    def is_done(self) -> bool:
+        return self.planner.is_done
+
+    def turn(self) -> list[Row]:
+        """Send what may be sent, wait for answers for a moment, and return the rows that are final now."""
+        self._send()
+        final: list[Row] = []
+        for task_id in self.rows.hear(HEAR_S):
+            final += self._answered(task_id)
+        for task_id in [task_id for task_id, sent in self._out.items() if sent.look_at_s < self.clock()]:
+            final += self._look(task_id)
+        return final
+
+    def _send(self) -> None:
+        for planned in self.planner.next():
+            task_id = str(uuid4())
+            try:
+                self.app.send_task(**self._call(planned), task_id=task_id)
+            except ContextError as problem:
+                self.planner.settle(planned)
+                self._again(planned)
+                if problem.code != "QUEUE_FULL":
+                    raise
+                return  # others' calls fill the shard; it is tried again a turn later
+            self._out[task_id] = _Sent(planned, self.clock() + LOOK_AFTER_S)
+
+    def _call(self, planned: Planned) -> dict[str, Any]:  # send_task's keyword arguments
+        ceilings = {"maxItems": self.request.max_items, "maxTokens": self.request.max_tokens}
+        about: JsonObject = {"run": self.run, **{name: n for name, n in ceilings.items() if n is not None}}
+        if planned.shard is None:
+            scopes = [to_wire(scope) for scope in planned.scopes]
+            return {
+                "name": "BATCH.SCAN",
+                "kwargs": {**about, "scopes": scopes, "dryRun": self.request.dry_run},
+            }
+        (scope,) = planned.scopes
+        options = {OPTIONS_KEY: {"operationId": f"{self.run}:{scope_key(scope)}"}}
+        wire = {**about, "scope": to_wire(scope), "renewTtl": self.request.renew_ttl, **options}
+        return {"name": "BATCH.COMPRESS", "kwargs": wire}
+
+    def _answered(self, task_id: str) -> list[Row]:
+        sent = self._out.pop(task_id, None)  # else it is of an earlier process, or answered already
+        if sent is None:
+            return []
+        self.planner.settle(sent.planned)
+        return self._settle(sent.planned)
+
+    def _settle(self, planned: Planned) -> list[Row]:
+        """The final rows of a call's scopes; the others are sent on their way."""
+        final = []
+        rows = self.rows.get([scope_key(scope) for scope in planned.scopes])
+        for scope, row in zip(planned.scopes, rows, strict=True):
+            if row is None:
+                self.planner.read([scope])
+            elif row.is_final:
+                final.append(row)
+            else:
+                self.planner.compress(scope)
+        return final
+
+    def _look(self, task_id: str) -> list[Row]:
+        """Ask about a call that is late: it may have failed, be lost with its worker, or still wait."""
+        sent = self._out[task_id]
+        stored = self.app.AsyncResult(task_id)
+        if stored.state in states.READY_STATES:
+            return self._ended(task_id, stored.result)
+        if sent.planned.shard is None:  # a stock queue loses what a killed worker had taken
+            return self._answered(task_id)
+        sent.wait_s *= 2
+        sent.look_at_s = self.clock() + sent.wait_s
+        return []  # a shard's call is in Redis until it has ended
+
+    def _ended(self, task_id: str, result: object) -> list[Row]:
+        planned = self._out[task_id].planned
+        code = result.code if isinstance(result, DittoError) else type(result).__name__
+        for scope in planned.scopes if isinstance(result, BaseException) else ():
+            scope_hash = scope_key(scope)
+            self._failures[scope_hash] = self._failures.get(scope_hash, 0) + 1
+            if self._failures[scope_hash] >= FAILURES or code == "DEAD_LETTERED":
+                self.rows.put([Row(scope=scope_hash, status="failed", code=code)], told=task_id)
+        return self._answered(task_id)
+
+    def _again(self, planned: Planned) -> None:
+        if planned.shard is None:
+            self.planner.read(planned.scopes)
+        else:
+            self.planner.compress(planned.scopes[0])
+
+
+def open_run(
+    app: App, settings: Settings, rows: BatchRows, run: str, request: CompressRequest
+) -> CompressRun:
+    """A run that has sent nothing yet."""
+    rows.begin(request)
+    batch = settings.runtime.batch
+    caps = Caps(outstanding=batch.max_outstanding, shards=batch.max_shards, scans=batch.max_scans)
+    return CompressRun(app, rows, run, request, Planner(caps, settings.runtime.shards.count))
+
+
+def left_over(scopes: Iterable[Scope], done: set[str]) -> Iterator[Scope]:
+    """Those without a final row, each once."""
+    seen = set(done)
+    for scope in scopes:
+        scope_hash = scope_key(scope)
+        if scope_hash not in seen:
+            seen.add(scope_hash)
+            yield scope
+
+
+def run_for_a_while(call: TaskCall) -> JsonValue:
+    """BATCH.RUN: a turn of a whole run, which sends itself again until every scope has its row.
+
+    Rows stay in Redis; `ditto compress --run ID` with the same options writes them to a report.
+    """
+    wire = dict(call.wire)
+    run = from_wire(RunInput, wire).run or call.root_id
+    wire.pop("run", None)
+    request = from_wire(CompressRequest, wire)
+    batch = cast("OpenBatch", call.dependencies.domain("batch"))
+    settings, rows = call.dependencies.settings, batch.rows(run)
+    work = open_run(current_task.app, settings, rows, run, request)
+    scopes = indexed_scopes(batch.index(), request, ttl_ms=settings.context.cache.ttl_ms)
+    work.add(left_over(scopes, {row.scope for row in rows.final()}))
+    ends_s = time.monotonic() + TURN_S
+    while not work.is_done and time.monotonic() < ends_s and call.interruption() is None:
+        work.turn()
+    if not work.is_done and call.interruption() is None:
+        current_task.app.send_task(call.node, kwargs={**wire, "run": run}, task_id=str(uuid4()))
+    return {"run": run, "done": work.is_done}

@@ -1,0 +1,175 @@
+"""`ditto sessions`: which sessions have a context, what is in it, and how to be rid of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import islice
+from typing import Final, cast
+
+import click
+from rich.bar import Bar
+from rich.console import Console
+from rich.table import Table
+
+from ditto_tasks.batch.opening import OpenBatch
+from ditto_tasks.canonical import canonical_json, scope_key
+from ditto_tasks.cli.choosing import prefix_of
+from ditto_tasks.cli.deployment import open_deployment
+from ditto_tasks.cli.durations import shown
+from ditto_tasks.context.models import ContextItem
+from ditto_tasks.context.text import estimated_tokens
+from ditto_tasks.errors import DittoError
+from ditto_tasks.models import Scope, to_wire
+from ditto_tasks.settings import Settings
+from ditto_tasks.state.base import StoredContext
+from ditto_tasks.state.index import IndexedScope, ScopeIndex
+from ditto_tasks.state.redis import translated_errors
+
+BAR_WIDTH: Final = 30
+CONTENT_CHARACTERS: Final = 2_000  # of one item, with --content
+
+chosen = click.option("--match", metavar="PREFIX", help="Session ids that start with this, literally.")
+of_tenant = click.option("--tenant", help="The sessions of one tenant.")
+
+
+@click.group()
+def sessions() -> None:
+    """List, show and delete sessions, or rebuild their index."""
+
+
+@sessions.command("list")
+@chosen
+@of_tenant
+@click.option("--limit", type=click.IntRange(min=1), default=100, show_default=True)
+@click.option(
+    "--json", "as_json", is_flag=True, help="One JSON object a line: a file for `ditto compress --scopes`."
+)
+def list_sessions(*, match: str | None, tenant: str | None, limit: int, as_json: bool) -> None:
+    """Name sessions that have a context, in no order."""
+    with _open_index() as (index, settings):
+        now_ms = index.now_ms()
+        found = list(islice(index.scopes(prefix_of(match, tenant)), limit + 1))
+    if as_json:
+        for entry in found[:limit]:
+            click.echo(canonical_json(to_wire(entry.scope)))
+    else:
+        Console().print(_table(found[:limit], now_ms, settings.context.cache.ttl_ms))
+    if len(found) > limit:
+        click.echo(f"only the first {limit}; --limit shows more", err=True)
+
+
+@sessions.command()
+@click.argument("session")
+@click.option("--turn", help="The scope's turn id.")
+@click.option("--invocation", help="The scope's invocation id.")
+@click.option("--content", is_flag=True, help="Show what the items say, too.")
+def show(*, session: str, turn: str | None, invocation: str | None, content: bool) -> None:
+    """Draw the context of SESSION: its items, tokens, age and time to live."""
+    scope = _scope(session, turn, invocation)
+    with _open_index() as (index, settings):
+        stored, left_ms = index.read(scope)
+    if stored is None:
+        raise DittoError("CONTEXT_NOT_FOUND", "the session has no context")
+    _draw(scope, stored, left_ms, settings, content=content)
+
+
+@sessions.command()
+@click.argument("session", required=False)
+@chosen
+@of_tenant
+@click.option("--turn", help="The scope's turn id.")
+@click.option("--invocation", help="The scope's invocation id.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def delete(
+    *,
+    session: str | None,
+    match: str | None,
+    tenant: str | None,
+    turn: str | None,
+    invocation: str | None,
+    yes: bool,
+) -> None:
+    """Delete the context of SESSION, or those of --match or --tenant. Memories stay."""
+    if sum(choice is not None for choice in (session, match, tenant)) != 1:
+        raise click.UsageError("name one session, or choose by --match or --tenant")
+    with _open_index() as (index, _):
+        if session is not None:
+            scopes = [_scope(session, turn, invocation)]
+        else:
+            scopes = [entry.scope for entry in index.scopes(prefix_of(match, tenant))]
+        if not yes:
+            click.confirm(f"Delete {len(scopes)} contexts?", abort=True)
+        deleted = sum(index.forget(scope) for scope in scopes)
+    click.echo(f"{deleted} contexts deleted")
+    if session is not None and not deleted:
+        raise DittoError("CONTEXT_NOT_FOUND", "the session has no context")
+
+
+@sessions.command()
+def reindex() -> None:
+    """Rebuild the index from the records, after a restore or a lost write."""
+    with _open_index() as (index, settings):
+        found = index.reindex(default_ttl_ms=settings.context.cache.ttl_ms)
+    click.echo(f"{found.named} sessions named")
+    for key in found.unnamed:
+        click.echo(f"unnamed: {key}")
+
+
+@contextmanager
+def _open_index() -> Iterator[tuple[ScopeIndex, Settings]]:
+    with open_deployment() as deployment:
+        batch = cast("OpenBatch", deployment.app.dependencies.domain("batch"))
+        try:
+            with translated_errors():
+                yield batch.index(), deployment.app.settings
+        finally:
+            deployment.app.dependencies.close()
+
+
+def _scope(session: str, turn: str | None, invocation: str | None) -> Scope:
+    ids = {"sessionId": session, "turnId": turn, "invocationId": invocation}
+    return Scope.parse({name: value for name, value in ids.items() if value is not None})
+
+
+def _table(found: list[IndexedScope], now_ms: int, ttl_ms: int) -> Table:
+    table = Table("session", "turn", "invocation", "scope", "age", "lives for")
+    for entry in found:
+        scope, left_ms = entry.scope, max(0, entry.expires_ms - now_ms)
+        table.add_row(
+            scope.session_id or "-",
+            scope.turn_id or "-",
+            scope.invocation_id or "-",
+            scope_key(scope).removeprefix("scope:")[:12],
+            shown(max(0, ttl_ms - left_ms)),
+            shown(left_ms),
+        )
+    return table
+
+
+def _draw(scope: Scope, stored: StoredContext, left_ms: int, settings: Settings, *, content: bool) -> None:
+    items, policy = stored.context.items, settings.context.policy
+    costs = [estimated_tokens(item.inline_bytes) for item in items]
+    console = Console()
+    console.print(f"{scope_key(scope)}  version {stored.version}", highlight=False)
+    console.print(
+        f"items  {len(items)} of {policy.max_items}", Bar(policy.max_items, 0, len(items), width=BAR_WIDTH)
+    )
+    console.print(f"tokens {sum(costs)} of {policy.max_tokens or 'any number'} (four bytes each)")
+    age = "unknown" if left_ms < 0 else shown(max(0, settings.context.cache.ttl_ms - left_ms))
+    console.print(f"age    {age}; lives for {'ever' if left_ms < 0 else shown(left_ms)}")
+    table = Table("item", "tokens", "share", *(["content"] if content else []))
+    for item, cost in zip(items, costs, strict=True):
+        share = Bar(max(costs), 0, cost, width=BAR_WIDTH)
+        table.add_row(item.id, str(cost), share, *([_text(item)] if content else []))
+    console.print(table)
+
+
+def _text(item: ContextItem) -> str:
+    plain = (
+        item.content
+        if isinstance(item.content, str)
+        else json.dumps(to_wire(item.content), ensure_ascii=False)
+    )
+    return plain if len(plain) <= CONTENT_CHARACTERS else plain[:CONTENT_CHARACTERS] + " …"
