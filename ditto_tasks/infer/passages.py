@@ -13,13 +13,15 @@ from itertools import pairwise
 _SENTENCE_END = re.compile(r"(?<=[.!?…])\s+|(?<=[。！？．؟۔।॥։።])\s*")
 # a line that starts a block of its own in Markdown or plain text
 _BLOCK_START = re.compile(r"\s*(?:[-*+#>|]|\d+[.)]\s|```|={3,}|-{3,})")
+# what is in Markdown and no sentence: fenced code, and the head of a table with the rule below it
+_NO_PROSE = re.compile(r"^```.*?^```[^\n]*$|^\|[^\n]*\n\|[ :|-]+$", re.MULTILINE | re.DOTALL)
 # scripts written without spaces between words: compared by pairs of characters
 _UNSPACED = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
 )
 _STEM = 5  # characters: enough to keep words apart, few enough to join their inflected forms
 _SATURATION, _LENGTH_WEIGHT = 1.2, 0.75  # the usual BM25 constants
-_FRAGMENT_TERMS = 4  # a line with fewer terms is a heading or a cell, rarely an answer
+_FRAGMENT_TERMS = 7  # four words and their pairs: a line with fewer is a heading or a cell, rarely an answer
 _MAX_SENTENCE = 600  # characters: a table or minified code is not a sentence
 
 
@@ -40,7 +42,7 @@ def sentences(text: str) -> list[str]:
 
 def _blocks(text: str) -> Iterable[str]:
     block: list[str] = []
-    for line in text.splitlines():
+    for line in _NO_PROSE.sub("\n", text).splitlines():
         if block and (not line.strip() or _BLOCK_START.match(line) or block[0].startswith("#")):
             yield " ".join(block)
             block = []
@@ -51,10 +53,15 @@ def _blocks(text: str) -> Iterable[str]:
 
 
 def terms(text: str) -> set[str]:
-    """Return the comparable terms of a text: stems of words, and pairs where words are not spaced."""
-    found: set[str] = set()
-    for word in _words(text):
-        found |= _pairs(word) if _UNSPACED.search(word) else {word[:_STEM]}
+    """Return the comparable terms of a text: stems of words, alone and with the next one.
+
+    Where words are not spaced, pairs of characters stand for both.
+    """
+    words = _words(text)
+    stems = [word[:_STEM] for word in words]
+    found = {f"{left} {right}" for left, right in pairwise(stems)}
+    for word, stem in zip(words, stems, strict=True):
+        found |= _pairs(word) if _UNSPACED.search(word) else {stem}
     return found
 
 
@@ -96,7 +103,8 @@ def _distinct(pool: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
 
 def _rarity(wanted: set[str], bags: Sequence[set[str]]) -> dict[str, float]:
     counts = Counter(term for bag in bags for term in bag & wanted)
-    return {term: math.log(1 + (len(bags) - n + 0.5) / (n + 0.5)) for term, n in counts.items()}
+    # squared: a question is mostly made of words that say little, and are found everywhere
+    return {term: math.log(1 + (len(bags) - n + 0.5) / (n + 0.5)) ** 2 for term, n in counts.items()}
 
 
 def _score(bag: set[str], weights: dict[str, float], mean: float) -> float:
