@@ -20,7 +20,7 @@ globals().update(flower_options())
 def flower_options(settings: Settings | None = None) -> dict[str, object]:
     """Flower's options by name.
 
-    SettingsError when there is no credential to ask visitors for, unless the settings say that none is wanted.
+    SettingsError when there is no credential to ask visitors for, unless the settings want none.
     """
     settings = load_settings() if settings is None else settings
     access = _access(settings)
