@@ -17,7 +17,7 @@ from ditto_tasks.json_values import (
     freeze,
 )
 from ditto_tasks.memory.filters import facets
-from ditto_tasks.memory.models import MemoryDraft, MemoryItem
+from ditto_tasks.memory.models import MemoryItem
 from ditto_tasks.memory.segmentation import fold, spelled_document, text_of
 
 Row = dict[str, str | int | None]
@@ -40,13 +40,6 @@ def new_row(item: MemoryItem, *, namespace: str, now_ms: int) -> Row:
         **content_columns(item.content, namespace),
         **metadata_columns(item.metadata),
     }
-
-
-def item_of(draft: MemoryDraft, record_id: str) -> MemoryItem:
-    """The record that ``draft`` becomes under an id."""
-    return MemoryItem.assemble(
-        {"id": record_id, **{name: draft.__dict__[name] for name in draft.model_fields_set}}
-    )
 
 
 def content_columns(content: JsonValue, namespace: str) -> Row:
@@ -82,37 +75,6 @@ def read_item(record: Record) -> MemoryItem:
     if metadata is not None:
         values["metadata"] = _read_object(metadata)
     return MemoryItem.assemble(values)
-
-
-def identical(left: JsonValue, right: JsonValue) -> bool:
-    """JSON equality: 1 is 1.0, but true is not 1, and integers are compared with all their digits."""
-    if isinstance(left, dict):
-        return (
-            isinstance(right, dict)
-            and left.keys() == right.keys()
-            and all(identical(value, right[key]) for key, value in left.items())
-        )
-    if isinstance(left, list):
-        return isinstance(right, list) and len(left) == len(right) and all(map(identical, left, right))
-    return left == right and isinstance(left, bool) == isinstance(right, bool)
-
-
-def same_record(item: MemoryItem, draft: MemoryDraft | MemoryItem) -> bool:
-    """Whether writing ``draft`` again would change nothing."""
-    return identical(item.content, draft.content) and identical(item.metadata, draft.metadata)
-
-
-def is_storable(text: str) -> bool:
-    """Whether every database keeps ``text`` as it is."""
-    if "\0" in text:
-        return False
-    if text.isascii():
-        return True
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _json_text(value: JsonValue) -> str:

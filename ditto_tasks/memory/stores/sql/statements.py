@@ -9,6 +9,7 @@ from ditto_tasks.errors import MemoryError
 from ditto_tasks.memory.cursors import Position
 from ditto_tasks.memory.filters import Bound, MemoryFilter
 from ditto_tasks.memory.models import OrderBy
+from ditto_tasks.memory.records import is_storable
 from ditto_tasks.memory.stores.sql.core import (
     ColumnElement,
     Select,
@@ -22,7 +23,6 @@ from ditto_tasks.memory.stores.sql.core import (
     select,
 )
 from ditto_tasks.memory.stores.sql.dialects import Dialect
-from ditto_tasks.memory.stores.sql.rows import is_storable
 from ditto_tasks.memory.stores.sql.tables import Tables
 
 Record = tuple[str, str | None, str, str | None]  # id, memory_key, content, metadata

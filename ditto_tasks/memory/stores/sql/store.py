@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from threading import Event
-from typing import Final, Self
+from typing import Self
 
 from ditto_tasks.errors import MemoryError
 from ditto_tasks.json_values import JsonObject
@@ -23,15 +23,14 @@ from ditto_tasks.memory.models import (
     Search,
     WriteOperation,
 )
+from ditto_tasks.memory.records import check_namespace, is_storable
 from ditto_tasks.memory.segmentation import fold, spelled_query
 from ditto_tasks.memory.stores.sql import erasing, schema, statements, writing
 from ditto_tasks.memory.stores.sql.core import ColumnElement, Connection, Executable, Select, false
 from ditto_tasks.memory.stores.sql.dialects import DIALECTS
 from ditto_tasks.memory.stores.sql.engine import open_engine, reading, translated_errors
-from ditto_tasks.memory.stores.sql.rows import Record, is_storable, read_item
+from ditto_tasks.memory.stores.sql.rows import Record, read_item
 from ditto_tasks.memory.stores.sql.tables import DEFAULT_TABLE, Tables
-
-MAX_NAMESPACE_CHARS: Final = 128  # with the key it must fit one index entry of every database
 
 
 class SqlMemoryStore:
@@ -56,8 +55,7 @@ class SqlMemoryStore:
 
     def within(self, namespace: str) -> Self:
         """The same database, confined to ``namespace``."""
-        if len(namespace) > MAX_NAMESPACE_CHARS or not is_storable(namespace):
-            raise MemoryError.invalid_input("/namespace", f"at most {MAX_NAMESPACE_CHARS} plain characters")
+        check_namespace(namespace)
         view = object.__new__(type(self))
         view.__dict__.update(self.__dict__, _namespace=namespace)
         return view

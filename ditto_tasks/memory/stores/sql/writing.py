@@ -12,6 +12,7 @@ from typing import Final
 from ditto_tasks.errors import MemoryError
 from ditto_tasks.memory.erasure import subjects_of
 from ditto_tasks.memory.models import MemoryDraft, MemoryItem, MemoryPatch, WriteOperation
+from ditto_tasks.memory.records import check_key, conflict, is_storable, item_of, same_record
 from ditto_tasks.memory.stores.sql import statements
 from ditto_tasks.memory.stores.sql.core import Connection, bindparam, delete, insert, select, update
 from ditto_tasks.memory.stores.sql.dialects import Dialect
@@ -20,16 +21,12 @@ from ditto_tasks.memory.stores.sql.rows import (
     Row,
     content_columns,
     facet_rows,
-    is_storable,
-    item_of,
     metadata_columns,
     new_row,
     read_item,
-    same_record,
 )
 from ditto_tasks.memory.stores.sql.tables import Tables
 
-MAX_KEY_CHARS: Final = 512  # with the namespace it must fit one index entry of every database
 MAX_OPERATION_CHARS: Final = 128
 OPERATION_KEEP_MS: Final = 7 * 24 * 3_600_000  # no queue redelivers a message after a week
 
@@ -48,7 +45,7 @@ class Batch:
     ) -> list[MemoryItem]:
         """One record a draft; the recorded ones if this operation was written before."""
         for index, draft in enumerate(drafts):
-            _check_key(index, draft.key)
+            check_key(index, draft.key)
         keys = [draft.key for draft in drafts if draft.key is not None]
         names = sorted(subjects_of(self.namespace, keys))
         refuse_erased(connection, self.tables, names, now_ms=self.now_ms)
@@ -121,7 +118,7 @@ class Batch:
                 if draft.key is not None:
                     by_key[draft.key] = known
             elif not same_record(known, draft):
-                raise _conflict()
+                raise conflict()
             items.append(known)
         raced = self._insert_rows(connection, added)
         return [raced.get(item.id, item) for item in items]
@@ -214,7 +211,7 @@ def _raced(pending: Sequence[MemoryItem], stored: Mapping[str, MemoryItem]) -> d
         if other is None or other.id == item.id:
             continue
         if not same_record(other, item):
-            raise _conflict()
+            raise conflict()
         raced[item.id] = other
     return raced
 
@@ -223,15 +220,3 @@ def _patched(item: MemoryItem, patch: MemoryPatch) -> MemoryItem:
     values = {name: item.__dict__[name] for name in item.model_fields_set}
     values.update({name: patch.__dict__[name] for name in patch.model_fields_set if name != "id"})
     return MemoryItem.assemble(values)
-
-
-def _check_key(index: int, key: str | None) -> None:
-    if key is None:
-        return
-    if len(key) > MAX_KEY_CHARS or not is_storable(key):
-        reason = f"at most {MAX_KEY_CHARS} characters, without NUL and lone surrogates"
-        raise MemoryError.invalid_input(f"/memories/{index}/key", reason)
-
-
-def _conflict() -> MemoryError:
-    return MemoryError("CONFLICT", "a key has other content already; nothing of the batch was written")
