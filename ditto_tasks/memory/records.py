@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
 from typing import Final
 
 from ditto_tasks.errors import MemoryError
 from ditto_tasks.json_values import JsonValue
-from ditto_tasks.memory.models import MemoryDraft, MemoryItem
+from ditto_tasks.memory.models import MemoryDraft, MemoryItem, MemoryPatch
 
 MAX_KEY_CHARS: Final = 512  # with the namespace it must fit one index entry of every database
 MAX_NAMESPACE_CHARS: Final = 128
+OPERATION_KEEP_MS: Final = 7 * 24 * 3_600_000  # no queue redelivers a message after a week
 
 
 def item_of(draft: MemoryDraft, record_id: str) -> MemoryItem:
@@ -68,3 +71,19 @@ def check_key(index: int, key: str | None) -> None:
 def conflict() -> MemoryError:
     """The refusal of a batch in which a key stands for something else."""
     return MemoryError("CONFLICT", "a key has other content already; nothing of the batch was written")
+
+
+def patched(item: MemoryItem, patch: MemoryPatch) -> MemoryItem:
+    """The record after a patch."""
+    values = {name: item.__dict__[name] for name in item.model_fields_set}
+    values.update({name: patch.__dict__[name] for name in patch.model_fields_set if name != "id"})
+    return MemoryItem.assemble(values)
+
+
+def new_ids(now_ms: int, count: int) -> Iterator[str]:
+    """Version 7 UUIDs: later batches sort after earlier ones, and a batch in its own order."""
+    start = int.from_bytes(os.urandom(8), "big") >> 2  # room to count up within the 62 free bits
+    for number in range(count):
+        tail = (start + number) & (2**62 - 1)
+        digits = f"{now_ms:012x}7{number >> 0 & 0xFFF:03x}{2**63 | tail:016x}"
+        yield "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))

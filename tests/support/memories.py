@@ -1,13 +1,17 @@
 """Memory stores for tests, and short ways to ask them."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from ditto_tasks.json_values import JsonValue
 from ditto_tasks.memory import MemoryNodes
+from ditto_tasks.memory.stores.qdrant import QdrantMemoryStore
 from ditto_tasks.memory.stores.sql import SqlMemoryStore
 from ditto_tasks.models import NodeResult
+from support.retrieval import Letters
+
+Store = SqlMemoryStore | QdrantMemoryStore
 
 
 @dataclass(frozen=True)
@@ -19,9 +23,16 @@ class Backend:
     table: str
 
     @contextmanager
-    def open(self) -> Iterator[SqlMemoryStore]:
+    def open(self, *, clock_ms: Callable[[], int] | None = None) -> Iterator[Store]:
         """The store, closed at the end."""
-        store = SqlMemoryStore(self.url, table=self.table)
+        store: Store
+        if self.kind == "qdrant":
+            dimensions = len(Letters.of(""))
+            store = QdrantMemoryStore(
+                self.url, dimensions=dimensions, model="letters", embedding=Letters(), clock_ms=clock_ms
+            )
+        else:
+            store = SqlMemoryStore(self.url, table=self.table, clock_ms=clock_ms)
         try:
             yield store
         finally:

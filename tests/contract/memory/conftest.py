@@ -5,12 +5,12 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-from support.memories import Backend
+from support.memories import Backend, Store
 from support.postgres import PostgresServer, binaries
 
 from ditto_tasks.memory import MemoryNodes
-from ditto_tasks.memory.stores.sql import SqlMemoryStore
 
+EVERY_STORE = ("sqlite", "postgresql", "qdrant")
 NUMBERS = count(1)  # one table a test, so that tests of one server don't meet
 
 
@@ -24,11 +24,19 @@ def postgres() -> Iterator[PostgresServer]:
         yield running
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """A module runs over every kind of store, or over those that it names in STORES."""
+    if "backend" in metafunc.fixturenames:
+        metafunc.parametrize("backend", getattr(metafunc.module, "STORES", EVERY_STORE), indirect=True)
+
+
+@pytest.fixture
 def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Backend:
     """An empty database of each kind, with its schema."""
     if request.param == "sqlite":
         return Backend("sqlite", f"sqlite:///{tmp_path / 'memory.db'}", "memories")
+    if request.param == "qdrant":
+        return Backend("qdrant", f"qdrant+local://{tmp_path}/memories", "memories")
     server: PostgresServer = request.getfixturevalue("postgres")
     empty = Backend("postgresql", server.url, f"memories{next(NUMBERS)}")
     with empty.open() as store:
@@ -37,13 +45,13 @@ def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Backend:
 
 
 @pytest.fixture
-def store(backend: Backend) -> Iterator[SqlMemoryStore]:
+def store(backend: Backend) -> Iterator[Store]:
     """The store over the backend."""
     with backend.open() as opened:
         yield opened
 
 
 @pytest.fixture
-def nodes(store: SqlMemoryStore) -> MemoryNodes:
+def nodes(store: Store) -> MemoryNodes:
     """The nodes over the store."""
     return MemoryNodes(store)

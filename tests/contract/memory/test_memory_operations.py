@@ -3,10 +3,10 @@
 from support.memories import Backend, code, contents, output, remember
 
 from ditto_tasks.memory import MemoryNodes
-from ditto_tasks.memory.stores.sql import SqlMemoryStore
-from ditto_tasks.memory.stores.sql.writing import OPERATION_KEEP_MS
+from ditto_tasks.memory.records import OPERATION_KEEP_MS
 
 DRAFTS = {"memories": [{"content": "one"}, {"key": "k", "content": {"a": 1, "b": 2}}]}
+OTHER = {"memories": [{"key": "other", "content": "other"}]}
 SAME = {"memories": [{"content": "one"}, {"content": {"b": 2, "a": 1}, "key": "k"}]}
 
 
@@ -62,13 +62,12 @@ def test_any_text_is_an_operation_id(nodes: MemoryNodes) -> None:
 def test_old_operations_are_forgotten(backend: Backend) -> None:
     """An operation is kept for a week and removed by a later write."""
     now = 1
-    store = SqlMemoryStore(backend.url, table=backend.table, clock_ms=lambda: now)
-    nodes = MemoryNodes(store)
-    first = output(nodes.write(DRAFTS, operation_id="op"))
-    now += OPERATION_KEEP_MS
-    output(nodes.write({"memories": [{"content": "x"}]}, operation_id="later"))
-    assert output(nodes.write(DRAFTS, operation_id="op")) == first
-    now += 1
-    output(nodes.write({"memories": [{"content": "x"}]}, operation_id="latest"))
-    assert output(nodes.write(DRAFTS, operation_id="op"))[0]["id"] != first[0]["id"]
-    store.close()
+    with backend.open(clock_ms=lambda: now) as store:
+        nodes = MemoryNodes(store)
+        output(nodes.write(DRAFTS, operation_id="op"))
+        now += OPERATION_KEEP_MS
+        output(nodes.write({"memories": [{"content": "x"}]}, operation_id="later"))
+        assert code(nodes.write(OTHER, operation_id="op")) == "CONFLICT"
+        now += 1
+        output(nodes.write({"memories": [{"content": "y"}]}, operation_id="latest"))
+        assert output(nodes.write(OTHER, operation_id="op"))[0]["content"] == "other"

@@ -14,6 +14,7 @@ from support.polling import eventually
 
 from ditto_tasks.memory import MemoryNodes
 
+STORES = ("sqlite", "postgresql")  # a local Qdrant has one process
 SPAWN = multiprocessing.get_context("spawn")  # a forked child would inherit open connections
 WRITERS = 4
 ROUNDS = 15

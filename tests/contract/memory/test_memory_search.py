@@ -7,6 +7,7 @@ from ditto_tasks.memory import MemoryNodes
 from ditto_tasks.memory.stores.sql import SqlMemoryStore
 from ditto_tasks.memory.stores.sql.dialects import DIALECTS
 
+STORES = ("sqlite", "postgresql")
 TEXTS = {
     "en": "The quick brown fox jumps over the lazy dog",
     "zh": "北京大学的学生在图书馆读书",
@@ -198,3 +199,20 @@ def test_the_most_common_words_are_left_out(
     assert set(contents(nodes.search({"query": "common rare"}))) == {"rare", "common and rare words"}
     assert set(contents(nodes.search({"query": "common words"}))) == {"common words", "common and rare words"}
     assert len(contents(nodes.search({"query": "common things", "limit": 100}))) == 15
+
+
+def test_updated_records_are_found_by_what_they_are_now(nodes: MemoryNodes) -> None:
+    """After UPDATE, search and filters see the new content and metadata and no longer the old."""
+    (one,) = remember(nodes, "alpha", metadata={"kind": "old"})
+    output(nodes.update({"memories": [{"id": one, "content": "beta", "metadata": {"kind": "new"}}]}))
+    assert contents(nodes.search({"query": "alpha"})) == []
+    assert contents(nodes.search({"query": "beta"})) == ["beta"]
+    assert contents(nodes.query({"filter": {"kind": "old"}})) == []
+    assert contents(nodes.query({"filter": {"kind": "new"}})) == ["beta"]
+
+
+def test_deleted_records_are_not_found(nodes: MemoryNodes) -> None:
+    """After DELETE a search finds the others only."""
+    one, _ = remember(nodes, "alpha one", "alpha two")
+    output(nodes.delete({"ids": [one]}))
+    assert contents(nodes.search({"query": "alpha"})) == ["alpha two"]

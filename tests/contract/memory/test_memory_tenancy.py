@@ -7,6 +7,7 @@ from ditto_tasks.errors import MemoryError
 from ditto_tasks.memory import MemoryNodes, ScopedMemory
 from ditto_tasks.memory.stores.sql import SqlMemoryStore
 
+STORES = ("sqlite", "postgresql")
 NAMES = [
     "a",
     "ab",

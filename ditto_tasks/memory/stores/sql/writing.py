@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from ditto_tasks.errors import MemoryError
 from ditto_tasks.memory.erasure import subjects_of
 from ditto_tasks.memory.models import MemoryDraft, MemoryItem, MemoryPatch, WriteOperation
-from ditto_tasks.memory.records import check_key, conflict, is_storable, item_of, same_record
+from ditto_tasks.memory.records import (
+    OPERATION_KEEP_MS,
+    check_key,
+    conflict,
+    is_storable,
+    item_of,
+    new_ids,
+    patched,
+    same_record,
+)
 from ditto_tasks.memory.stores.sql import statements
 from ditto_tasks.memory.stores.sql.core import Connection, bindparam, delete, insert, select, update
 from ditto_tasks.memory.stores.sql.dialects import Dialect
@@ -28,7 +36,6 @@ from ditto_tasks.memory.stores.sql.rows import (
 from ditto_tasks.memory.stores.sql.tables import Tables
 
 MAX_OPERATION_CHARS: Final = 128
-OPERATION_KEEP_MS: Final = 7 * 24 * 3_600_000  # no queue redelivers a message after a week
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +70,7 @@ class Batch:
         missing = [patch.id for patch in patches if patch.id not in current]
         if missing:
             raise MemoryError("NOT_FOUND", f"{len(missing)} of the ids do not exist", {"count": len(missing)})
-        items = [_patched(current[patch.id], patch) for patch in patches]
+        items = [patched(current[patch.id], patch) for patch in patches]
         self._replace_content(connection, items, patches)
         self._replace_metadata(connection, items, patches)
         return items
@@ -194,15 +201,6 @@ class Batch:
         connection.execute(statement, rows)
 
 
-def new_ids(now_ms: int, count: int) -> Iterator[str]:
-    """Version 7 UUIDs: later batches sort after earlier ones, and a batch in its own order."""
-    start = int.from_bytes(os.urandom(8), "big") >> 2  # room to count up within the 62 free bits
-    for number in range(count):
-        tail = (start + number) & (2**62 - 1)
-        digits = f"{now_ms:012x}7{number >> 0 & 0xFFF:03x}{2**63 | tail:016x}"
-        yield "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
-
-
 def _raced(pending: Sequence[MemoryItem], stored: Mapping[str, MemoryItem]) -> dict[str, MemoryItem]:
     """Our id -> the other record that is stored under the same key, or CONFLICT if it is not the same."""
     raced = {}
@@ -214,9 +212,3 @@ def _raced(pending: Sequence[MemoryItem], stored: Mapping[str, MemoryItem]) -> d
             raise conflict()
         raced[item.id] = other
     return raced
-
-
-def _patched(item: MemoryItem, patch: MemoryPatch) -> MemoryItem:
-    values = {name: item.__dict__[name] for name in item.model_fields_set}
-    values.update({name: patch.__dict__[name] for name in patch.model_fields_set if name != "id"})
-    return MemoryItem.assemble(values)

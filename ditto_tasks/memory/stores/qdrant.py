@@ -1,0 +1,366 @@
+"""MEMORY on Qdrant, a server's or a local folder's: records as points, found by vector.
+
+Qdrant has no transactions. A batch is checked first and then written by one call, and ids are derived from
+keys and operations, so that a repeat writes the same points; but of two writers of one key at the same moment
+the later one may learn of the conflict only after its other drafts were written.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Final, Self
+from urllib.parse import unquote, urlsplit
+
+from qdrant_client import QdrantClient, models
+
+from ditto_tasks.cancellation import CancelToken
+from ditto_tasks.errors import MemoryError
+from ditto_tasks.json_values import JsonObject
+from ditto_tasks.memory.filters import MemoryFilter, parse_filter
+from ditto_tasks.memory.models import (
+    MemoryDraft,
+    MemoryItem,
+    MemoryPatch,
+    MemorySearchResult,
+    Query,
+    QueryPage,
+    Search,
+    WriteOperation,
+)
+from ditto_tasks.memory.paging import Stored, page_of
+from ditto_tasks.memory.records import (
+    OPERATION_KEEP_MS,
+    check_key,
+    check_namespace,
+    conflict,
+    item_of,
+    new_ids,
+    patched,
+    same_record,
+)
+from ditto_tasks.memory.stores import qdrant_points as points
+from ditto_tasks.retrieval.answers import as_vector, checked_vectors
+from ditto_tasks.retrieval.base import EmbeddingProvider, Vector
+
+VECTOR: Final = "content"  # the name of the one vector of a record
+TIMEOUT_S: Final = 15
+PAGE: Final = 1_000  # points of one read
+PREPROCESSING: Final = "text-or-content.text/1"  # what of a content is embedded
+
+
+class QdrantMemoryStore:
+    """A `MemoryStore` and, by vectors, a `MemorySearchProvider`; ``within`` gives views of one namespace.
+
+    `url` is ``qdrant://host:port/collection`` or ``qdrant+local:///path/collection``. The collection records
+    the model, the preprocessing and the dimensions; opening it with others is EMBEDDING_MISMATCH. Without an
+    embedding provider records have no vectors, and only numeric queries can be searched for.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        dimensions: int,
+        model: str = "",
+        embedding: EmbeddingProvider | None = None,
+        api_key: str | None = None,
+        clock_ms: Callable[[], int] | None = None,
+    ) -> None:
+        self._collection, self._client = _open_client(url, api_key)
+        self._embedding = embedding
+        self._dimensions = dimensions
+        self._clock_ms = clock_ms or _system_clock_ms
+        self._namespace = ""
+        marks: JsonObject = {"model": model, "dimensions": dimensions, "preprocessing": PREPROCESSING}
+        with _errors("MEMORY_BACKEND_ERROR"):
+            self._open_collection(marks)
+
+    def within(self, namespace: str) -> Self:
+        """The same collection, confined to ``namespace``."""
+        check_namespace(namespace)
+        view = object.__new__(type(self))
+        view.__dict__.update(self.__dict__, _namespace=namespace)
+        return view
+
+    def ping(self) -> None:
+        """Raise unless the collection can be reached."""
+        with _errors("MEMORY_BACKEND_ERROR"):
+            self._client.get_collection(self._collection)
+
+    def close(self) -> None:
+        """Close the client; views share it."""
+        self._client.close()
+
+    def get(self, *, ids: Sequence[str], keys: Sequence[str]) -> list[MemoryItem]:
+        named = [*ids, *(points.keyed_id(self._namespace, key) for key in keys)]
+        found = self._retrieve(named)
+        return [found[point_id].item for point_id in dict.fromkeys(named) if point_id in found]
+
+    def query(self, query: Query) -> QueryPage:
+        namespace, wanted = self._filter(query.filter)
+        found = [] if wanted is None else self._scroll(namespace, wanted)
+        return page_of(found, query, namespace)
+
+    def search(self, search: Search) -> list[MemorySearchResult]:
+        if search.strategy not in (None, "vector"):
+            raise MemoryError("UNSUPPORTED_STRATEGY", "strategy: must be vector")
+        if search.options:
+            raise MemoryError.invalid_input("/options", "the strategy vector has no options")
+        namespace, wanted = self._filter(search.filter)
+        vector = self._query_vector(search)
+        if wanted is None:
+            return []
+        with _errors("MEMORY_BACKEND_ERROR"):
+            answer = self._client.query_points(
+                self._collection,
+                query=list(vector),
+                using=VECTOR,
+                query_filter=self._condition(namespace, wanted, ranged=True),
+                limit=search.limit,
+                with_payload=True,
+            )
+        return [
+            MemorySearchResult(
+                memory=points.read_item(str(hit.id), hit.payload or {}), score=float(hit.score)
+            )
+            for hit in answer.points
+        ]
+
+    def write(
+        self, drafts: Sequence[MemoryDraft], *, operation: WriteOperation | None = None
+    ) -> list[MemoryItem]:
+        for index, draft in enumerate(drafts):
+            check_key(index, draft.key)
+        items = self._named(drafts, operation)
+        if operation is not None and self._recorded(operation):
+            return items
+        stored = self._retrieve([item.id for item in items])
+        new = _unwritten(items, stored)
+        self._upsert([Stored(item, now, now) for now in [self._clock_ms()] for item in new], insert=True)
+        if operation is not None:
+            self._record(operation)
+        return self._confirmed(items)
+
+    def update(self, patches: Sequence[MemoryPatch]) -> list[MemoryItem]:
+        found = self._retrieve([patch.id for patch in patches])
+        if len(found) < len(patches):
+            raise MemoryError("NOT_FOUND", f"{len(patches) - len(found)} of the ids do not exist")
+        now_ms = self._clock_ms()
+        changed = [
+            Stored(patched(found[patch.id].item, patch), found[patch.id].created_ms, now_ms)
+            for patch in patches
+        ]
+        self._upsert(changed, insert=False)
+        return [each.item for each in changed]
+
+    def delete(self, ids: Sequence[str]) -> list[str]:
+        present = self._retrieve(ids)
+        removed = [point_id for point_id in ids if point_id in present]
+        if removed:
+            with _errors("WRITE_UNCONFIRMED"):
+                self._client.delete(self._collection, models.PointIdsList(points=list(removed)), wait=True)
+        return removed
+
+    def _named(self, drafts: Sequence[MemoryDraft], operation: WriteOperation | None) -> list[MemoryItem]:
+        """The drafts as records: ids from their keys, else from the operation, else new."""
+        fresh = new_ids(self._clock_ms(), len(drafts))
+        items = []
+        for index, (draft, new_id) in enumerate(zip(drafts, fresh, strict=True)):
+            if draft.key is not None:
+                record_id = points.keyed_id(self._namespace, draft.key)
+            elif operation is not None:
+                record_id = points.written_id(self._namespace, operation.id, index)
+            else:
+                record_id = new_id
+            items.append(item_of(draft, record_id))
+        return items
+
+    def _confirmed(self, items: Sequence[MemoryItem]) -> list[MemoryItem]:
+        """What is stored under these ids: another writer may have been first, with this content or not."""
+        stored = self._retrieve([item.id for item in items])
+        for item in items:
+            if item.id not in stored:
+                raise MemoryError("WRITE_UNCONFIRMED", "the write could not be confirmed")
+            if not same_record(stored[item.id].item, item):
+                raise conflict()
+        return [stored[item.id].item for item in items]
+
+    def _recorded(self, operation: WriteOperation) -> bool:
+        point_id = points.operation_point_id(self._namespace, operation.id)
+        with _errors("MEMORY_BACKEND_ERROR"):
+            found = self._client.retrieve(self._collection, [point_id], with_payload=True)
+        if not found:
+            return False
+        if (found[0].payload or {}).get("inputHash") != operation.input_hash:
+            raise MemoryError("CONFLICT", "the operation id was used for another input")
+        return True
+
+    def _record(self, operation: WriteOperation) -> None:
+        payload = {
+            "kind": points.OPERATION,
+            "namespace": self._namespace,
+            "inputHash": operation.input_hash,
+            "createdAt": self._clock_ms(),
+        }
+        point_id = points.operation_point_id(self._namespace, operation.id)
+        point = models.PointStruct(id=point_id, vector={}, payload=payload)
+        outdated = models.Filter(
+            must=[
+                _is("kind", points.OPERATION),
+                models.FieldCondition(
+                    key="createdAt", range=models.Range(lt=self._clock_ms() - OPERATION_KEEP_MS)
+                ),
+            ]
+        )
+        with _errors("WRITE_UNCONFIRMED"):
+            self._client.upsert(self._collection, [point], wait=True)
+            self._client.delete(self._collection, models.FilterSelector(filter=outdated), wait=True)
+
+    def _upsert(self, records: Sequence[Stored], *, insert: bool) -> None:
+        if not records:
+            return
+        vectors = self._vectors([each.item for each in records])
+        structs = [
+            models.PointStruct(
+                id=each.item.id,
+                vector={VECTOR: list(vectors[each.item.id])} if each.item.id in vectors else {},
+                payload=points.memory_payload(each.item, self._namespace, each.created_ms, each.updated_ms),
+            )
+            for each in records
+        ]
+        mode = models.UpdateMode.INSERT_ONLY if insert else models.UpdateMode.UPSERT
+        with _errors("WRITE_UNCONFIRMED"):
+            self._client.upsert(self._collection, structs, wait=True, update_mode=mode)
+
+    def _vectors(self, items: Sequence[MemoryItem]) -> Mapping[str, Vector]:
+        texts = {item.id: text for item in items if (text := points.text_to_embed(item.content)) is not None}
+        if self._embedding is None or not texts:
+            return {}
+        answer = self._embedding.embed(list(texts.values()), CancelToken())
+        return dict(zip(texts, checked_vectors(answer, len(texts), self._dimensions), strict=True))
+
+    def _query_vector(self, search: Search) -> Vector:
+        vector = as_vector(search.query)
+        if vector is None and isinstance(search.query, str) and search.query.strip():
+            if self._embedding is None:
+                raise MemoryError("SEARCH_UNAVAILABLE", "text cannot be searched for without an embedding")
+            (vector,) = checked_vectors(self._embedding.embed([search.query], CancelToken()), 1)
+        if vector is None or len(vector) != self._dimensions:
+            raise MemoryError.invalid_input("/query", f"must be text or {self._dimensions} numbers")
+        return vector
+
+    def _filter(self, wire: JsonObject | None) -> tuple[str, MemoryFilter | None]:
+        """The namespace that a call runs in and the filter; None where no record can pass it."""
+        wanted = parse_filter(wire)
+        namespace = self._namespace if wanted.namespace is None else wanted.namespace
+        if self._namespace and namespace != self._namespace:
+            return self._namespace, None
+        return namespace, wanted
+
+    def _condition(self, namespace: str, wanted: MemoryFilter, *, ranged: bool) -> models.Filter:
+        """What Qdrant is asked for; with `ranged` also the ids that pass ranges, which it can't compare."""
+        terms = {"kind": points.MEMORY, "namespace": namespace}
+        if wanted.key is not None:
+            terms["key"] = wanted.key
+        must: list[models.Condition] = [_is(name, value) for name, value in terms.items()]
+        must += [
+            _is("facets", points.facet_text(bound.path, bound.value))
+            for bound in wanted.bounds
+            if bound.operator == "eq"
+        ]
+        if ranged and points.ranges(wanted):
+            ids = [each.item.id for each in self._scroll(namespace, wanted)]
+            must.append(models.HasIdCondition(has_id=list(ids)))
+        return models.Filter(must=must)
+
+    def _scroll(self, namespace: str, wanted: MemoryFilter) -> list[Stored]:
+        condition = self._condition(namespace, wanted, ranged=False)
+        found: list[Stored] = []
+        offset = None
+        while True:
+            with _errors("MEMORY_BACKEND_ERROR"):
+                page, offset = self._client.scroll(
+                    self._collection, scroll_filter=condition, limit=PAGE, offset=offset
+                )
+            found += [_stored(str(point.id), point.payload or {}) for point in page]
+            if offset is None:
+                return [each for each in found if points.passes_ranges(each.item, wanted)]
+
+    def _retrieve(self, ids: Sequence[str]) -> dict[str, Stored]:
+        """The records of this namespace among ids; what is no UUID is nobody's id."""
+        named = [record_id for record_id in dict.fromkeys(ids) if points.is_point_id(record_id)]
+        found: dict[str, Stored] = {}
+        for start in range(0, len(named), PAGE):
+            with _errors("MEMORY_BACKEND_ERROR"):
+                page = self._client.retrieve(self._collection, named[start : start + PAGE], with_payload=True)
+            for point in page:
+                payload = point.payload or {}
+                if payload.get("kind") == points.MEMORY and payload.get("namespace") == self._namespace:
+                    found[str(point.id)] = _stored(str(point.id), payload)
+        return found
+
+    def _open_collection(self, marks: JsonObject) -> None:
+        if not self._client.collection_exists(self._collection):
+            vectors = {VECTOR: models.VectorParams(size=self._dimensions, distance=models.Distance.COSINE)}
+            self._client.create_collection(
+                self._collection, vectors_config=vectors, metadata={"ditto": marks}
+            )
+            return
+        config = self._client.get_collection(self._collection).config
+        found = (config.metadata or {}).get("ditto")
+        if found != marks:
+            raise MemoryError("EMBEDDING_MISMATCH", "the collection was made for another embedding")
+
+
+def _open_client(url: str, api_key: str | None) -> tuple[str, QdrantClient]:
+    """Collection and client; INVALID_INPUT names no part of the URL."""
+    parts = urlsplit(url)
+    place, _, collection = unquote(parts.path).rpartition("/")
+    if parts.scheme == "qdrant+local" and place and collection:
+        return collection, QdrantClient(path=place)
+    if parts.scheme == "qdrant" and parts.hostname and collection:
+        client = QdrantClient(
+            host=parts.hostname, port=parts.port or 6333, api_key=api_key, timeout=TIMEOUT_S, https=False
+        )
+        return collection, client
+    raise MemoryError.invalid_input(
+        "/url", "must be qdrant://host:port/collection or qdrant+local:///path/name"
+    )
+
+
+def _unwritten(items: Sequence[MemoryItem], stored: Mapping[str, Stored]) -> list[MemoryItem]:
+    """The records that are to be written, each once; CONFLICT if one is there with other content."""
+    new: dict[str, MemoryItem] = {}
+    for item in items:
+        known = stored[item.id].item if item.id in stored else new.get(item.id)
+        if known is None:
+            new[item.id] = item
+        elif not same_record(known, item):
+            raise conflict()
+    return list(new.values())
+
+
+def _stored(point_id: str, payload: JsonObject) -> Stored:
+    created, updated = payload.get("createdAt"), payload.get("updatedAt")
+    return Stored(points.read_item(point_id, payload), int(str(created)), int(str(updated)))
+
+
+def _is(name: str, value: str) -> models.FieldCondition:
+    return models.FieldCondition(key=name, match=models.MatchValue(value=value))
+
+
+@contextmanager
+def _errors(code: str) -> Iterator[None]:
+    """What client and server raise, under one code; their texts can hold addresses and content."""
+    try:
+        yield
+    except MemoryError:
+        raise
+    except Exception as exc:
+        raise MemoryError(code, f"the memory server failed ({type(exc).__name__})") from exc
+
+
+def _system_clock_ms() -> int:
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,109 @@
+"""Records as Qdrant points and back: everything but the calls."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+from uuid import UUID, uuid5
+
+from ditto_tasks.errors import MemoryError
+from ditto_tasks.json_values import FrozenDict, InvalidJson, JsonObject, JsonValue, decode, encode, freeze
+from ditto_tasks.memory.filters import Bound, MemoryFilter, facets
+from ditto_tasks.memory.models import MemoryItem
+
+_IDS: Final = UUID("9d3c2f6e-5a0b-4c53-8f0e-2f5f6a4b7c11")  # the root of ids that are derived from names
+MEMORY: Final = "memory"
+OPERATION: Final = "operation"
+
+
+def keyed_id(namespace: str, key: str) -> str:
+    """The id of the record under a key: one key, one point, whoever writes it."""
+    return _derived("key", namespace, key)
+
+
+def written_id(namespace: str, operation_id: str, index: int) -> str:
+    """The id of the record that an operation makes of a draft without a key."""
+    return _derived("draft", namespace, operation_id, str(index))
+
+
+def operation_point_id(namespace: str, operation_id: str) -> str:
+    """The id of an operation's own point."""
+    return _derived(OPERATION, namespace, operation_id)
+
+
+def is_point_id(record_id: str) -> bool:
+    """Whether an id is one that this store can have given."""
+    try:
+        return str(UUID(record_id)) == record_id
+    except ValueError:
+        return False
+
+
+def memory_payload(item: MemoryItem, namespace: str, created_ms: int, updated_ms: int) -> JsonObject:
+    """The complete record. JSON is kept as text, since Qdrant rounds integers and refuses lone surrogates."""
+    return {
+        "kind": MEMORY,
+        "namespace": namespace,
+        "key": item.key,
+        "content": encode(item.content).decode(),
+        "metadata": None if item.metadata is None else encode(item.metadata).decode(),
+        "facets": [facet_text(path, value) for path, value in sorted(facets(item.metadata))],
+        "createdAt": created_ms,
+        "updatedAt": updated_ms,
+    }
+
+
+def facet_text(path: str, value: str) -> str:
+    """One facet as one keyword."""
+    return f"{path}\x03{value}"
+
+
+def read_item(point_id: str, payload: Mapping[str, JsonValue]) -> MemoryItem:
+    """The record of a point."""
+    values: dict[str, object] = {"id": point_id, "content": _read(payload.get("content"))}
+    if payload.get("key") is not None:
+        values["key"] = payload["key"]
+    if payload.get("metadata") is not None:
+        values["metadata"] = _read(payload["metadata"])
+    return MemoryItem.assemble(values)
+
+
+def passes_ranges(item: MemoryItem, wanted: MemoryFilter) -> bool:
+    """Whether a record passes the terms that Qdrant wasn't asked for."""
+    found = facets(item.metadata)
+    return all(any(_within(facet, bound) for facet in found) for bound in ranges(wanted))
+
+
+def ranges(wanted: MemoryFilter) -> list[Bound]:
+    return [bound for bound in wanted.bounds if bound.operator != "eq"]
+
+
+def text_to_embed(content: JsonValue) -> str | None:
+    """A text content, or the text of an object's `text`; None for a record without a vector."""
+    text = content.get("text") if isinstance(content, dict) else content
+    return text if isinstance(text, str) and text.strip() else None
+
+
+def _within(facet: tuple[str, str], bound: Bound) -> bool:
+    path, value = facet
+    if path != bound.path or value[0] != bound.value[0]:
+        return False
+    match bound.operator:
+        case "gt":
+            return value > bound.value
+        case "gte":
+            return value >= bound.value
+        case "lt":
+            return value < bound.value
+    return value <= bound.value
+
+
+def _derived(*names: str) -> str:
+    return str(uuid5(_IDS, encode(list(names)).decode()))
+
+
+def _read(text: JsonValue) -> JsonValue:
+    try:
+        return freeze(decode(text)) if isinstance(text, str) else FrozenDict()
+    except InvalidJson:
+        raise MemoryError("INVALID_BACKEND_OUTPUT", "a stored record is not JSON") from None
