@@ -18,6 +18,9 @@ from ditto_tasks.batch.schedule import BATCH_NODES, beat_schedule
 from ditto_tasks.coordination import BrokerClient, Coordination
 from ditto_tasks.dependencies import Dependencies
 from ditto_tasks.extensions import ExtensionFactory, load_factory
+from ditto_tasks.metrics.counts import Counts
+from ditto_tasks.metrics.logs import write_json_logs
+from ditto_tasks.metrics.recording import Recorder
 from ditto_tasks.node_task import task_class
 from ditto_tasks.nodes import BATCH_QUEUE, CUSTOM_QUEUE, NODES, NodeTable, NodeType, table
 from ditto_tasks.pipelines.base import PipelineRecord
@@ -90,6 +93,11 @@ class DittoCelery(Celery):
         )
         self.runs = StepRuns(self.records, lambda: self.backend)
         register_errback(self, self.runs)
+        self.counts = Counts(settings.connections.deployment, self._broker_client)
+        self._recorder = Recorder(self, self.counts, default_model=settings.connections.infer_model)
+        self._recorder.connect()
+        if settings.connections.log_format == "json":
+            write_json_logs()
         on_shard_tick.connect(self._look_after_pipelines, sender=self)
 
     def send_task(  # type: ignore[override]  # Celery's own callers name every option
@@ -156,7 +164,8 @@ def create_app(
     """
     settings = load_settings() if settings is None else settings
     factories = (*extensions, *(_named(name) for name in settings.extensions))
-    return DittoCelery(settings, Dependencies(settings, factories), table([*NODES.values(), *BATCH_NODES, *nodes]))
+    rows = table([*NODES.values(), *BATCH_NODES, *nodes])
+    return DittoCelery(settings, Dependencies(settings, factories), rows)
 
 
 def configuration(settings: Settings, nodes: NodeTable) -> dict[str, Any]:  # Celery's edge

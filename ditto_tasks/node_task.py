@@ -129,6 +129,7 @@ class NodeTask(Task):  # type: ignore[type-arg]  # celery's class is generic in 
             refuse=_refusal(request.get(REFUSE_HEADER)),
             token=CancelToken(),
             interruption=lambda: self._interruption(task_id, options.deadline_ms),
+            count=self.ditto.counts.add,
         )
 
     def _interruption(self, task_id: str, deadline_ms: int | None) -> DittoError | None:

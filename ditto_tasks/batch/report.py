@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import BinaryIO
 
 from ditto_tasks.batch.models import Row
-from ditto_tasks.json_values import JsonObject, encode
+from ditto_tasks.json_values import JsonObject, JsonValue, encode
 from ditto_tasks.models import to_wire
 
 
@@ -20,7 +20,7 @@ class Report:
     """
 
     file: BinaryIO
-    names: dict[str, JsonObject] = field(default_factory=dict)
+    names: dict[str, JsonValue] = field(default_factory=dict)
     written: set[str] = field(default_factory=set)
     by_status: Counter[str] = field(default_factory=Counter)
     tokens_saved: int = 0

@@ -32,7 +32,7 @@ def check_age(older_than_ms: int | None, ttl_ms: int) -> None:
 
 
 def listed_scopes(file: Path) -> Iterator[Scope]:
-    """The scopes of a file with one scope as JSON a line; the error names the line and shows nothing of it."""
+    """The scopes of a file, one as JSON a line; an error names the line and shows nothing of it."""
     for number, line in enumerate(file.read_bytes().splitlines(), 1):
         if line.strip():
             try:

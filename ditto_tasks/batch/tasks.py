@@ -126,8 +126,8 @@ class _Compression:
     def _count(self, row: Row) -> None:
         for when, sizes in (("before", row.before), ("after", row.after)):
             if sizes is not None:
-                self.call.count(f"compress_items {when}", sizes.items)
-                self.call.count(f"compress_tokens {when}", sizes.tokens or 0)
+                self.call.count(f"compress_items|{when}", sizes.items)
+                self.call.count(f"compress_tokens|{when}", sizes.tokens or 0)
 
 
 def _row(scope_hash: str, before: Context, after: Context, execution: ContextExecution) -> Row:

@@ -20,6 +20,7 @@ COMMANDS: Final = {
     "erase": "ditto_tasks.cli.erase:erase",
     "health": "ditto_tasks.cli.health:health",
     "memory": "ditto_tasks.cli.memory:memory",
+    "metrics": "ditto_tasks.cli.metrics:metrics",
     "sessions": "ditto_tasks.cli.sessions:sessions",
     "shards": "ditto_tasks.cli.shards:shards",
     "up": "ditto_tasks.cli.up:up",

@@ -30,35 +30,25 @@ from ditto_tasks.batch.selection import indexed_scopes, listed_scopes
 from ditto_tasks.canonical import scope_key
 from ditto_tasks.cli.choosing import prefix_of
 from ditto_tasks.cli.deployment import OpenDeployment, open_deployment
-from ditto_tasks.cli.durations import Duration
+from ditto_tasks.cli.durations import duration
 from ditto_tasks.models import Scope, to_wire
 
 STDOUT: Final = "-"
+SCOPES_FILE: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
 @click.command()
 @click.option("--match", metavar="PREFIX", help="Sessions whose id starts with this; literally, no pattern.")
 @click.option("--tenant", help="The sessions of one tenant.")
-@click.option(
-    "--scopes",
-    "listed",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="One scope as JSON a line.",
-)
+@click.option("--scopes", "listed", type=SCOPES_FILE, help="A file with one scope as JSON a line.")
 @click.option("--max-items", type=click.IntRange(min=1), help="Within the policy's ceiling, which holds too.")
 @click.option("--max-tokens", type=click.IntRange(min=1), help="The same.")
-@click.option("--older-than", "older_than_ms", type=Duration(), help="Not written for so long, such as 30m.")
+@click.option("--older-than", "older_than_ms", type=duration, help="Not written for so long, such as 30m.")
 @click.option("--dry-run", is_flag=True, help="Say what would be done, and change nothing.")
 @click.option("--renew-ttl", is_flag=True, help="Let what is written live as if its user had written it.")
-@click.option(
-    "--run", "run_id", help="Name of the run. The same command with the same name goes on where it was."
-)
-@click.option(
-    "--report", "report_file", metavar="FILE", help="Default ditto-compress-RUN.jsonl; - for stdout."
-)
-@click.option(
-    "--name-scopes", is_flag=True, help="Put the scopes' ids into the report, not only their hashes."
-)
+@click.option("--run", "run_id", help="Name of the run. The same command under the same name resumes it.")
+@click.option("--report", "report_file", metavar="FILE", help="ditto-compress-RUN.jsonl; - for stdout.")
+@click.option("--name-scopes", is_flag=True, help="Put ids of scopes into the report beside their hashes.")
 def compress(
     *,
     match: str | None,
@@ -75,7 +65,7 @@ def compress(
     """
     if sum(choice is not None for choice in (match, tenant, listed)) != 1:
         raise click.UsageError("choose by one of --match (an empty one for all), --tenant and --scopes")
-    request = CompressRequest(match=prefix_of(match, tenant), **options)  # type: ignore[arg-type]  # as declared above
+    request = CompressRequest(match=prefix_of(match, tenant), **options)
     run = run_id or uuid4().hex
     click.echo(f"run {run}", err=True)
     with open_deployment() as deployment, _report(report_file, run) as report:
@@ -99,7 +89,7 @@ def _compress(
     report.write(rows.final())
     scopes = _scopes(batch, request, listed)
     if name_scopes:
-        report.names.update({scope_key(scope): to_wire(scope) for scope in scopes})  # type: ignore[misc]  # objects
+        report.names.update({scope_key(scope): to_wire(scope) for scope in scopes})
     left = list(left_over(scopes, report.written))
     work.add(left)
     _pump(work, report, len(report.written) + len(left))
@@ -154,8 +144,7 @@ def _report(name: str | None, run: str) -> Iterator[Report]:
 
 def _conclude(report: Report) -> None:
     counts = ", ".join(f"{count} {status}" for status, count in sorted(report.by_status.items()))
-    click.echo(
-        f"{len(report.written)} sessions: {counts or 'none'}; {report.tokens_saved} tokens less", err=True
-    )
+    summary = f"{len(report.written)} sessions: {counts or 'none'}; {report.tokens_saved} tokens less"
+    click.echo(summary, err=True)
     if report.by_status["failed"]:
         raise SystemExit(1)

@@ -10,17 +10,12 @@ import click
 UNITS_MS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
-class Duration(click.ParamType):
-    """An option that is a duration; its value is in ms."""
-
-    name = "duration"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """The ms of a number with a unit."""
-        found = re.fullmatch(r"(\d+)(ms|s|m|h|d)", str(value).strip())
-        if found is None or int(found[1]) == 0:
-            self.fail("a number above 0 and a unit: 90s, 30m, 1h, 2d", param, ctx)
-        return int(found[1]) * UNITS_MS[found[2]]
+def duration(text: str) -> int:
+    """The ms of a number with a unit; the type of an option."""
+    found = re.fullmatch(r"(\d{1,9})(ms|s|m|h|d)", text.strip())
+    if found is None or int(found[1]) == 0:
+        raise click.BadParameter("a number above 0 and a unit: 90s, 30m, 1h, 2d")
+    return int(found[1]) * UNITS_MS[found[2]]
 
 
 def shown(ms: int) -> str:

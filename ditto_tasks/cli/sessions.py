@@ -43,9 +43,7 @@ def sessions() -> None:
 @chosen
 @of_tenant
 @click.option("--limit", type=click.IntRange(min=1), default=100, show_default=True)
-@click.option(
-    "--json", "as_json", is_flag=True, help="One JSON object a line: a file for `ditto compress --scopes`."
-)
+@click.option("--json", "as_json", is_flag=True, help="One scope as JSON a line, as `ditto compress` reads.")
 def list_sessions(*, match: str | None, tenant: str | None, limit: int, as_json: bool) -> None:
     """Name sessions that have a context, in no order."""
     with _open_index() as (index, settings):
@@ -151,25 +149,34 @@ def _table(found: list[IndexedScope], now_ms: int, ttl_ms: int) -> Table:
 def _draw(scope: Scope, stored: StoredContext, left_ms: int, settings: Settings, *, content: bool) -> None:
     items, policy = stored.context.items, settings.context.policy
     costs = [estimated_tokens(item.inline_bytes) for item in items]
-    console = Console()
-    console.print(f"{scope_key(scope)}  version {stored.version}", highlight=False)
-    console.print(
-        f"items  {len(items)} of {policy.max_items}", Bar(policy.max_items, 0, len(items), width=BAR_WIDTH)
-    )
-    console.print(f"tokens {sum(costs)} of {policy.max_tokens or 'any number'} (four bytes each)")
     age = "unknown" if left_ms < 0 else shown(max(0, settings.context.cache.ttl_ms - left_ms))
-    console.print(f"age    {age}; lives for {'ever' if left_ms < 0 else shown(left_ms)}")
+    about = Table.grid(padding=(0, 2))
+    about.add_row("scope", scope_key(scope))
+    about.add_row("items", f"{len(items)} of {policy.max_items}", _bar(len(items), policy.max_items))
+    about.add_row("tokens", *_budget(sum(costs), policy.max_tokens))
+    about.add_row("age", age)
+    about.add_row("lives for", "ever" if left_ms < 0 else shown(left_ms))
+    Console().print(about, _items(items, costs, content=content))
+
+
+def _bar(part: int, whole: int) -> Bar:
+    return Bar(max(whole, 1), 0, part, width=BAR_WIDTH)
+
+
+def _budget(tokens: int, ceiling: int | None) -> tuple[str, Bar | str]:
+    if ceiling is None:
+        return f"{tokens}, no ceiling", ""
+    return f"{tokens} of {ceiling}", _bar(tokens, ceiling)
+
+
+def _items(items: tuple[ContextItem, ...], costs: list[int], *, content: bool) -> Table:
     table = Table("item", "tokens", "share", *(["content"] if content else []))
     for item, cost in zip(items, costs, strict=True):
-        share = Bar(max(costs), 0, cost, width=BAR_WIDTH)
-        table.add_row(item.id, str(cost), share, *([_text(item)] if content else []))
-    console.print(table)
+        table.add_row(item.id, str(cost), _bar(cost, max(costs)), *([_text(item)] if content else []))
+    return table
 
 
 def _text(item: ContextItem) -> str:
-    plain = (
-        item.content
-        if isinstance(item.content, str)
-        else json.dumps(to_wire(item.content), ensure_ascii=False)
-    )
+    value = to_wire(item.content)
+    plain = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return plain if len(plain) <= CONTENT_CHARACTERS else plain[:CONTENT_CHARACTERS] + " …"

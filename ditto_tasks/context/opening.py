@@ -8,6 +8,9 @@ from functools import partial
 from typing import Final
 
 from ditto_tasks.context.base import ContextServices
+from ditto_tasks.context.conversations.selector import NAME as CONVERSATION
+from ditto_tasks.context.conversations.selector import ConversationCompressor, ConversationSelector
+from ditto_tasks.context.named import NamedCompressors, NamedSelectors
 from ditto_tasks.context.policy import ContextPolicy
 from ditto_tasks.errors import SettingsError
 from ditto_tasks.settings import Settings
@@ -49,7 +52,7 @@ def open_context(settings: Settings, services: Mapping[str, object]) -> OpenCont
     unknown = services.keys() - SERVICES
     if unknown:
         raise SettingsError("EXTENSION_INVALID", f"CONTEXT has no service {sorted(unknown)[0]}")
-    given = ContextServices(**services)  # type: ignore[arg-type]  # an extension's; each is checked where it answers
+    given = _with_built_in(ContextServices(**services))  # type: ignore[arg-type]  # an extension's; each is checked where it answers
     policy = ContextPolicy.parse(_policy(settings))
     timeout_ms = settings.runtime.shards.mutation_timeout_ms
     url = settings.connections.context_redis_url
@@ -62,9 +65,17 @@ def open_context(settings: Settings, services: Mapping[str, object]) -> OpenCont
     open_store = partial(
         RedisContextStore, client, ttl_ms=cache.ttl_ms, key_prefix=cache.key_prefix, operation_ids=kept
     )
-    services = replace(given, state_store=open_store())
     unrenewing = open_store(renew_ttl=False)
-    return OpenContext(policy, services, timeout_ms, unrenewing, client.close, client.ping)
+    return OpenContext(policy, replace(given, state_store=open_store()), timeout_ms, unrenewing, client.close, client.ping)
+
+
+def _with_built_in(given: ContextServices) -> ContextServices:
+    """The strategies that every worker has by name. An extension overrides one by `NamedSelectors`."""
+    return replace(
+        given,
+        selector=NamedSelectors.over({CONVERSATION: ConversationSelector()}, given.selector),
+        compressor=NamedCompressors.over({CONVERSATION: ConversationCompressor()}, given.compressor),
+    )
 
 
 def _policy(settings: Settings) -> dict[str, object]:

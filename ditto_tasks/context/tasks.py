@@ -33,6 +33,7 @@ RECORDED: Final = frozenset(
         "DUPLICATE_ITEM",
         "MISSING_ITEM",
         "BUDGET_UNSATISFIABLE",
+        "BUDGET_TOO_SMALL",
         "CONTEXT_NOT_FOUND",
         "STATE_CONFLICT",
     }
@@ -106,7 +107,15 @@ def _apply(call: TaskCall, opened: OpenContext, store: MutationStore, scope: Sco
     outcome = cast("Outcome", store.outcome)  # set by the commit, without which no result comes back
     if outcome.replayed:
         return _replay(call, opened, store, outcome)
+    if call.node == "CONTEXT.COMPRESS":
+        _count_compression(call, opened, cast("StoredContext", store.stored).context, cast("Context", result))
     return _answer(call, opened, outcome, StoredContext(outcome.version or "", cast("Context", result)))
+
+
+def _count_compression(call: TaskCall, opened: OpenContext, before: Context, after: Context) -> None:
+    for when, context in (("before", before), ("after", after)):
+        for name, number in _measured(context, call, opened).items():
+            call.count(f"compress_{name}|{when}", cast("int | None", number) or 0)
 
 
 def _replay(call: TaskCall, opened: OpenContext, store: MutationStore, outcome: Outcome) -> JsonValue:

@@ -31,6 +31,7 @@ class ShardRow:
     oldest_ms: int | None  # since the oldest message was sent, by its sender's clock
     deaths: int  # workers that died with the head
     dead: int
+    moves: int  # times that it came to another worker
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,7 @@ def read_shards(client: Redis, keys: Keys, count: int) -> list[ShardRow]:
         for shard in range(count):
             queue = shard_queue(shard)
             pipe.get(keys.lease(shard))
-            pipe.hmget(keys.shard(shard), ["epoch", "started", "deaths"])
+            pipe.hmget(keys.shard(shard), ["epoch", "started", "deaths", "moves"])
             pipe.llen(queue)
             pipe.lindex(inflight_key(shard), 0)
             pipe.lindex(queue, -1)
@@ -66,7 +67,7 @@ def read_shards(client: Redis, keys: Keys, count: int) -> list[ShardRow]:
 
 def _row(shard: int, answers: list[object], now_ms: int) -> ShardRow:
     owner, known, depth, in_flight, waiting, dead = answers
-    epoch, started, deaths = cast("list[bytes | None]", known)
+    epoch, started, deaths, moves = cast("list[bytes | None]", known)
     head = in_flight or waiting
     sent = sent_ms(head) if isinstance(head, bytes) else None
     return ShardRow(
@@ -79,6 +80,7 @@ def _row(shard: int, answers: list[object], now_ms: int) -> ShardRow:
         oldest_ms=max(0, now_ms - sent) if sent is not None else None,
         deaths=int(deaths or 0),
         dead=int(dead),  # type: ignore[call-overload]  # as above
+        moves=int(moves or 0),
     )
 
 

@@ -44,7 +44,7 @@ class Keys:
         return f"ditto:{self.deployment}:lease:{shard}"
 
     def shard(self, shard: int) -> str:
-        """Hash {epoch, owner, seq, started?, deaths?, tried?}: what outlives a lease."""
+        """Hash {epoch, owner, moves, seq, started?, deaths?, tried?}: what outlives a lease."""
         return f"ditto:{self.deployment}:shard:{shard}"
 
     def worker(self, owner: str) -> str:

@@ -23,7 +23,7 @@ LEVELS: tuple[tuple[int, str], ...] = (
     ),
     (8, r"dependencies|embedded|extensions"),
     (9, r"nodes|serialization|task"),
-    (10, r"coordination|interruptions|publishing|routing|metrics|pipelines|batch|worker(\..+)?"),
+    (10, r"coordination|interruptions|publishing|routing|metrics(\..+)?|pipelines|batch|worker(\..+)?"),
     (11, r"celery|node_task|result_backend"),
     (12, r"client(\..+)?"),
     (13, r"(cli|web|__main__)(\..+)?"),

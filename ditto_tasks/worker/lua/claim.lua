@@ -22,6 +22,9 @@ while redis.call('LMOVE', KEYS[4], KEYS[3], 'LEFT', 'RIGHT') do
     redis.call('HSET', KEYS[2], 'tried', 1)
 end
 redis.call('HDEL', KEYS[2], 'started')
+if known[2] ~= ARGV[1] then
+    redis.call('HINCRBY', KEYS[2], 'moves', 1)
+end
 local text = string.format('%.0f', epoch)
 redis.call('HSET', KEYS[2], 'epoch', text, 'owner', ARGV[1])
 redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])

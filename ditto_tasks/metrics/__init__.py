@@ -1,0 +1,1 @@
+"""What operators watch: counts that workers add up in Redis, the Prometheus text, structured logs."""
