@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from enum import Enum
 from importlib.resources import files
 from importlib.resources.abc import Traversable
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from ditto_tasks.sharding import shard_queue
 from ditto_tasks.worker.keys import Keys, dead_key, inflight_key
+from ditto_tasks.worker.lines import Argument, Lines, ScriptCall
 
 if TYPE_CHECKING:
     from redis import Redis
@@ -48,6 +49,15 @@ class Taken:
 
 
 @dataclass(frozen=True, slots=True)
+class InFlight:
+    """The name of a message in flight."""
+
+    shard: int
+    epoch: int
+    seq: str
+
+
+@dataclass(frozen=True, slots=True)
 class Claim:
     """Who holds a shard, and under which epoch."""
 
@@ -71,20 +81,19 @@ class ShardScripts:
         self._keys = keys
         self._owner = owner
         self._lease_ms = lease_ms
-        self._script = {
-            path.name[:-4]: client.register_script(path.read_text("utf-8")) for path in _lua_files()
-        }
+        self._lines = Lines(client)
+        self._script = {path.name[:-4]: ScriptCall.of(path.read_text("utf-8")) for path in _lua_files()}
 
     def heartbeat(self, shard_count: int) -> Heartbeat:
         """Report to be alive; sets the deployment's shard count if it has none yet."""
         keys = [self._keys.workers, self._keys.shard_count]
         args: list[str | int] = [self._owner, self._lease_ms, self._keys.changes, shard_count]
-        count, *workers = self._script["heartbeat"](keys, args)
+        count, *workers = self._run("heartbeat", keys, args)
         return Heartbeat(int(count), tuple(worker.decode() for worker in workers))
 
     def leave(self) -> None:
         """Stop counting as alive, and tell the others."""
-        self._script["leave"]([self._keys.workers], [self._owner, self._keys.changes])
+        self._run("leave", [self._keys.workers], [self._owner, self._keys.changes])
 
     def owners(self, shard_count: int) -> Mapping[int, str]:
         """Who holds which shard now; shards that nobody holds are left out."""
@@ -94,22 +103,19 @@ class ShardScripts:
     def claim(self, shards: Iterable[int]) -> Mapping[int, Claim]:
         """Take or renew leases, all in one round trip. Idempotent."""
         wanted = list(shards)
-        with self._client.pipeline(transaction=False) as pipe:
-            for shard in wanted:
-                self._script["claim"](self._lease_keys(shard), [self._owner, self._lease_ms], client=pipe)
-            answers = pipe.execute() if wanted else []
-        return {
-            shard: Claim(int(epoch), owner.decode())
-            for shard, (epoch, owner) in zip(wanted, answers, strict=True)
-        }
+        arguments: list[Argument] = [self._owner, self._lease_ms]
+        calls = [self._script["claim"].bind(self._lease_keys(shard), arguments) for shard in wanted]
+        answers = self._lines.run(*calls)
+        found = zip(wanted, answers, strict=True)
+        return {shard: Claim(int(epoch), owner.decode()) for shard, (epoch, owner) in found}
 
     def release(self, shard: int) -> None:
         """Give a shard up; a message in flight goes back to the head."""
-        self._script["release"](self._lease_keys(shard), [self._owner, self._keys.changes])
+        self._run("release", self._lease_keys(shard), [self._owner, self._keys.changes])
 
     def renew_epoch(self, shard: int, epoch: int) -> int | None:
         """Keep the shard under a new epoch, its message back at the head; None if it is no longer held."""
-        answer = self._script["renew_epoch"](self._lease_keys(shard), [self._owner, epoch])
+        answer = self._run("renew_epoch", self._lease_keys(shard), [self._owner, epoch])
         return int(answer) if answer else None
 
     def next(
@@ -121,27 +127,31 @@ class ShardScripts:
         take: bool = True,
         starts: bool = True,
         suspects: bool = False,
+        also_started: InFlight | None = None,
     ) -> Taken | Nothing:
         """Settle a message by its seq, and take the next one if `take`. Idempotent.
 
         `starts`: a thread is free, so the message counts as started at once. `suspects`: the caller
-        runs no other suspect.
+        runs no other suspect. `also_started`: another message, which the caller's thread will start.
         """
         seq, how = settle or ("", "ack")
         keys = [self._keys.shard(shard), shard_queue(shard), inflight_key(shard)]
         flags = [int(take), int(starts), int(suspects), SUSPECT_DEATHS, BURIAL_DEATHS]
-        answer, *message = self._script["next"](keys, [epoch, seq, how, *flags])
+        calls = [self._script["next"].bind(keys, [epoch, seq, how, *flags])]
+        if also_started is not None:
+            calls.append(self._start(also_started))
+        (answer, *message), *_ = self._lines.run(*calls)
         return _taken(message) if message else Nothing(answer)
 
-    def start(self, shard: int, epoch: int, seq: str) -> None:
-        """Mark the message in flight as started."""
-        self._script["start"]([self._keys.shard(shard)], [epoch, seq])
+    def start(self, message: InFlight) -> None:
+        """Mark a message in flight as started."""
+        self._lines.run(self._start(message))
 
     def bury(self, shard: int, epoch: int, seq: str, entry: bytes) -> bool:
         """Move the message in flight to the dead letters; False if it is in flight no more."""
         queue = shard_queue(shard)
         keys = [self._keys.shard(shard), inflight_key(shard), dead_key(queue)]
-        return bool(self._script["bury"](keys, [epoch, seq, entry]))
+        return bool(self._run("bury", keys, [epoch, seq, entry]))
 
     def report(self, health: bytes) -> None:
         """Publish this worker's health; it counts for two leases."""
@@ -150,6 +160,14 @@ class ShardScripts:
     def withdraw_report(self) -> None:
         """This worker is no more."""
         self._client.delete(self._keys.worker(self._owner))
+
+    def _run(self, name: str, keys: Sequence[str], arguments: Sequence[Argument]) -> Any:  # what it answers
+        (answer,) = self._lines.run(self._script[name].bind(keys, arguments))
+        return answer
+
+    def _start(self, message: InFlight) -> ScriptCall:
+        keys = [self._keys.shard(message.shard), inflight_key(message.shard)]
+        return self._script["start"].bind(keys, [message.epoch, message.seq])
 
     def _lease_keys(self, shard: int) -> list[str]:
         lease, state = self._keys.lease(shard), self._keys.shard(shard)

@@ -61,6 +61,17 @@ class ShardChannel(ReadingChannel):
         if delivery is not None:
             self._shards.mark_started(delivery)
 
+    def next_waiting(self) -> Delivery | None:
+        """The delivery that has waited longest for a thread, which then counts as started."""
+        for task_id in self._waiting:  # in the order in which the pool got them
+            return self._waiting.pop(task_id, None)
+        return None
+
+    @property
+    def in_work(self) -> int:
+        """How many messages of shards the pool has."""
+        return len(self._deliveries)
+
     def basic_ack(self, delivery_tag: str, multiple: bool = False) -> None:  # noqa: ARG002 -- kombu's signature
         self._shards.settle(self._deliveries.pop(delivery_tag), "ack")
 
@@ -90,6 +101,11 @@ class ConsumerOutlet:
 
     def has_free_thread(self) -> bool:
         return bool(len(state.reserved_requests) < self._consumer.pool.num_processes)
+
+    def next_to_start(self) -> Delivery | None:
+        """Only while the pool has nothing but messages of shards: otherwise the thread may do other work."""
+        others = len(state.reserved_requests) - self._channel.in_work
+        return None if others > 0 else self._channel.next_waiting()
 
     def deliver(self, delivery: Delivery) -> None:
         self._handle(self._channel.open(delivery))

@@ -14,7 +14,7 @@ from typing import Final, Protocol
 
 from celery.utils.log import get_logger
 
-from ditto_tasks.worker.scripts import Nothing, Settle, ShardScripts, Taken
+from ditto_tasks.worker.scripts import InFlight, Nothing, Settle, ShardScripts, Taken
 
 logger = get_logger(__name__)
 
@@ -32,6 +32,10 @@ class Delivery:
     refuse: str | None  # the code with which the task has to end, unless its outcome is known already
     holds_suspect_slot: bool = False
     ending: Settle | None = None
+
+    @property
+    def in_flight(self) -> InFlight:
+        return InFlight(self.shard, self.epoch, self.taken.seq)
 
 
 @dataclass(slots=True, eq=False)
@@ -51,6 +55,9 @@ class Outlet(Protocol):
 
     def has_free_thread(self) -> bool:
         """Whether a message would start at once."""
+
+    def next_to_start(self) -> Delivery | None:
+        """The waiting delivery that the calling thread of the pool picks up when it is done here."""
 
     def deliver(self, delivery: Delivery) -> None:
         """Start the task. `Shards.settle` is called when it has ended, maybe before this returns."""
@@ -110,7 +117,7 @@ class Shards:
         with shard.lock:
             if shard.delivery is delivery:
                 delivery.started_s = time.monotonic()
-                _guarded(self._scripts.start, delivery.shard, delivery.epoch, delivery.taken.seq)
+                _guarded(self._scripts.start, delivery.in_flight)
 
     # for the lease thread
 
@@ -210,12 +217,18 @@ class Shards:
             return
         answer: Taken | Nothing = Nothing.EMPTY
         starts = self._starts()
-        if (
-            shard.epoch == delivery.epoch
-        ):  # else the next owner, or our own next lease, has it back at the head
+        # Under another epoch the next owner, or our own next lease, has the message back at the head.
+        if shard.epoch == delivery.epoch:
             take = delivery.ending == "ack" and self._may_take(shard) and not self._delivering()
             settle = (delivery.taken.seq, delivery.ending)
-            answer = self._scripts.next(shard.number, shard.epoch, settle=settle, take=take, starts=starts)
+            answer = self._scripts.next(
+                shard.number,
+                shard.epoch,
+                settle=settle,
+                take=take,
+                starts=starts,
+                also_started=self._next_to_start(),
+            )
         self._end(shard)
         self._proceed(shard, answer, starts=starts)
 
@@ -304,6 +317,14 @@ class Shards:
 
     def _starts(self) -> bool:
         return self._outlet is not None and self._outlet.has_free_thread()
+
+    def _next_to_start(self) -> InFlight | None:
+        """Marked on the way: in a pool that is never idle, a call of its own would cost each task one."""
+        following = self._outlet.next_to_start() if self._outlet is not None else None
+        if following is None:
+            return None
+        following.started_s = time.monotonic()
+        return following.in_flight
 
     def _delivering(self) -> bool:
         return getattr(self._thread, "delivering", False)

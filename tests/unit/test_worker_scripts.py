@@ -7,7 +7,7 @@ from redis import Redis
 from support.shards import KEYS, Deployment
 
 from ditto_tasks.embedded import EmbeddedServer
-from ditto_tasks.worker.scripts import Nothing, ShardScripts, Taken
+from ditto_tasks.worker.scripts import InFlight, Nothing, ShardScripts, Taken
 
 
 @pytest.fixture
@@ -114,7 +114,7 @@ def test_a_stale_owner_changes_nothing(deployment: Deployment) -> None:
     new = take(deployment.worker("b"))
     assert stale.next(0, old_epoch) is Nothing.FENCED
     assert stale.next(0, old_epoch, settle=(new.seq, "ack")) is Nothing.FENCED
-    stale.start(0, old_epoch, new.seq)
+    stale.start(InFlight(0, old_epoch, new.seq))
     assert not stale.bury(0, old_epoch, old.seq, b"entry")
     assert (deployment.in_flight(0), deployment.waiting(0)) == ([b"1"], [b"2"])
 
@@ -191,7 +191,7 @@ def test_a_death_with_a_message_that_waits_for_a_thread_does_not_count(deploymen
     taken = worker.next(0, epoch, starts=False)
     assert isinstance(taken, Taken)
     assert taken.deaths == 0
-    worker.start(0, epoch, taken.seq)
+    worker.start(InFlight(0, epoch, taken.seq))
     deployment.lapse(0)
     assert take(deployment.worker("c")).deaths == 1
 

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Iterator
+from typing import cast
 
 import pytest
 from redis import Redis
@@ -9,6 +10,7 @@ from support.polling import eventually
 from support.shards import KEYS, Deployment
 
 from ditto_tasks.embedded import EmbeddedServer
+from ditto_tasks.state.redis import open_state_client
 from ditto_tasks.worker.scripts import ShardScripts
 from ditto_tasks.worker.shards import TIMEOUT_CODE, Delivery, Shards
 
@@ -26,9 +28,13 @@ class Outlet:
         self.free = True
         self.fail: Exception | None = None
         self.at_once = False
+        self.waiting: list[Delivery] = []
 
     def has_free_thread(self) -> bool:
         return self.free
+
+    def next_to_start(self) -> Delivery | None:
+        return self.waiting.pop(0) if self.waiting else None
 
     def deliver(self, delivery: Delivery) -> None:
         if self.fail is not None:
@@ -153,7 +159,7 @@ def test_an_acknowledgement_that_failed_is_made_up_for(deployment: Deployment, w
     worker.claim(0)
     deployment.send(0, b"1", b"2")
     worker.outlet.wake()
-    broken = Redis(unix_socket_path="/nowhere")
+    broken = cast("Redis", open_state_client("unix:///nowhere"))
     scripts, worker.shards._scripts = (
         worker.shards._scripts,
         ShardScripts(broken, KEYS, owner="a", lease_ms=1),
@@ -183,10 +189,10 @@ def test_a_task_that_ends_at_once_does_not_recurse(deployment: Deployment, worke
     """With a pool that runs tasks in place, a long queue is worked off without growing the stack."""
     worker.claim(0)
     worker.outlet.at_once = True
-    deployment.send(0, *[b"%d" % number for number in range(2_000)])
+    deployment.send(0, *[b"%d" % number for number in range(500)])
     while deployment.waiting(0):
         worker.outlet.wake()
-    assert len(worker.outlet.delivered) == 2_000
+    assert len(worker.outlet.delivered) == 500
 
 
 def test_a_drained_shard_is_released_when_its_task_ends(deployment: Deployment, worker: Worker) -> None:
@@ -221,6 +227,22 @@ def test_a_task_that_found_its_thread_counts_as_started(deployment: Deployment, 
     assert not deployment.client.hexists(KEYS.shard(0), "started")
     worker.shards.mark_started(worker.outlet.delivered[0])
     assert deployment.client.hexists(KEYS.shard(0), "started")
+
+
+def test_a_thread_that_ends_a_task_marks_the_one_it_picks_up(deployment: Deployment, worker: Worker) -> None:
+    """In a full pool the next message is marked as started by the call that settles the one before."""
+    worker.claim(0, 1)
+    deployment.send(0, b"runs")
+    worker.outlet.wake()
+    worker.outlet.free = False
+    deployment.send(1, b"waits")
+    worker.outlet.watch(1)
+    worker.outlet.wake()
+    worker.outlet.waiting = [worker.outlet.delivered[1]]
+    assert not deployment.client.hexists(KEYS.shard(1), "started")
+    worker.end(0)
+    assert deployment.client.hexists(KEYS.shard(1), "started")
+    assert worker.outlet.delivered[1].started_s is not None
 
 
 def test_stop_waits_for_running_tasks_and_releases_all(deployment: Deployment, worker: Worker) -> None:

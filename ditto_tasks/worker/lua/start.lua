@@ -1,9 +1,9 @@
 -- Mark the message in flight as started: from here on its owner's death counts against it.
--- KEYS shard
+-- KEYS shard, inflight
 -- ARGV epoch, seq
 -- returns 1, or 0 if that message is not in flight under that epoch
 local known = redis.call('HMGET', KEYS[1], 'epoch', 'seq')
-if known[1] ~= ARGV[1] or known[2] ~= ARGV[2] then
+if known[1] ~= ARGV[1] or known[2] ~= ARGV[2] or redis.call('EXISTS', KEYS[2]) == 0 then
     return 0
 end
 local now = redis.call('TIME')
