@@ -206,7 +206,7 @@ def test_undeclared_action(nodes: InferNodes, provider_server: ProviderServer) -
             "INVALID_MODEL_OUTPUT",
         ),
         (Reply((b'{"choices"',), then="cut"), "PROVIDER_HTTP_ERROR"),
-        (Reply((b"x" * 2**20,) * 9), "INVALID_MODEL_OUTPUT"),
+        (chat_answer("x" * 2**23), "INVALID_MODEL_OUTPUT"),
     ],
 )
 def test_bad_answers(nodes: InferNodes, provider_server: ProviderServer, reply: Reply, expected: str) -> None:

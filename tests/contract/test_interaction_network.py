@@ -10,7 +10,7 @@ import redis
 from support.provider_server import ProviderServer, Reply, as_json, hang
 
 from ditto_tasks.embedded import EmbeddedServer
-from ditto_tasks.interaction.base import ActionCall, InteractionCall
+from ditto_tasks.interaction.base import ActionCall, InteractionCall, Tool
 from ditto_tasks.interaction.nodes import InteractionNodes
 from ditto_tasks.interaction.permissions import Permissions
 from ditto_tasks.interaction.providers.brave import BraveSearch
@@ -203,3 +203,16 @@ def test_log_sink(caplog: pytest.LogCaptureFixture) -> None:
         assert InteractionNodes(sink=LogSink()).output(DELIVERY).status == "accepted"
     assert "output of" in caplog.text
     assert "canary" not in caplog.text
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_schemas_fetch_nothing(web: ProviderServer) -> None:
+    """A tool's schema that points to a URL refuses arguments, and the URL is not asked."""
+    web.then(as_json({"type": "object"}))
+    registry = ToolRegistry()
+    schema = {"$ref": f"{web.url}/schema.json"}
+    registry.register(Tool(name="t", description="", input_schema=schema, run=lambda *_: "ok"))
+    nodes = InteractionNodes(registry, permissions=Permissions(tools=frozenset({"t"})))
+    refused = nodes.act_tool({"call": {"id": "c", "name": "t", "arguments": {}}})
+    assert code(refused) == ("failed", "INVALID_ARGUMENTS")
+    assert web.requests == []
