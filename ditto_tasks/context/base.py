@@ -72,6 +72,13 @@ class OperationQueue(Protocol):
         """Run `operation` when its turn comes and answer what it answers; QUEUE_FULL when too many wait."""
 
 
+class Recorder(Protocol):
+    """Takes down why each item was kept, dropped or skipped."""
+
+    def note(self, item_id: str, **facts: JsonValue) -> None:
+        """Add facts about an item to those that are noted already."""
+
+
 @dataclass(frozen=True, slots=True)
 class ContextServices:
     """What an application injects; everything is optional."""
@@ -90,13 +97,15 @@ class ContextExecution:
     """What one run of a node works with; services get all of it.
 
     `call` is the caller's cancel token, which store and queue get as well. `runtime` is what whoever
-    runs the node lends to services, such as a client bound to the task's deadline.
+    runs the node lends to services, such as a client bound to the task's deadline. `recorder` is there
+    when a receipt is wanted.
     """
 
     policy: ContextPolicy = field(default_factory=ContextPolicy)
     services: ContextServices = field(default_factory=ContextServices)
     call: CancelToken | None = None
     runtime: object | None = None
+    recorder: Recorder | None = None
 
     def checkpoint(self) -> None:
         """Raise the caller's reason once the call was cancelled."""

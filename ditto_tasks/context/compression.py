@@ -59,6 +59,7 @@ def compress_steps(request: CompressInput, execution: ContextExecution) -> Steps
     if not budget.holds(*_size(protected, costs)):
         raise ContextError("BUDGET_UNSATISFIABLE", "the protected items alone are over the budget")
     dropped = _dropped(groups, costs, budget)
+    _note(execution, items, groups, costs, dropped)
     return Context.assemble({"items": tuple(item for at, item in enumerate(items) if at not in dropped)})
 
 
@@ -92,6 +93,27 @@ def _dropped(groups: list[_Group], costs: list[int], budget: Budget) -> set[int]
         items -= len(group.positions)
         tokens -= sum(costs[at] for at in group.positions)
     return dropped
+
+
+def _note(
+    execution: ContextExecution,
+    items: tuple[ContextItem, ...],
+    groups: list[_Group],
+    costs: list[int],
+    dropped: set[int],
+) -> None:
+    """Tell the receipt, if there is to be one, why each group stayed or went."""
+    recorder = execution.recorder
+    if recorder is None:
+        return
+    for index, group in enumerate(groups):
+        for at in group.positions:
+            gone = at in dropped
+            reason = "protected" if group.protected else "among the least worth keeping" if gone else "fits"
+            verdict = "dropped" if gone else "kept"
+            recorder.note(
+                items[at].id, verdict=verdict, reason=reason, score=group.keep, tokens=costs[at], unit=index
+            )
 
 
 def _size(groups: list[_Group], costs: list[int]) -> tuple[int, int]:

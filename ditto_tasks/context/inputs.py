@@ -147,6 +147,7 @@ class CompressInput(NodeInput):
     context: Context | None = None
     max_tokens: int | None = None
     max_items: int | None = None
+    strategy: SelectStrategy | None = None
 
     @classmethod
     def parse(cls, value: object, path: str = "") -> Self:
@@ -155,6 +156,7 @@ class CompressInput(NodeInput):
         fields = an_object(value, path)
         values = {**_scope_fields(fields), **_context_field(fields)}
         values |= given(max_tokens=count(fields, "maxTokens"), max_items=count(fields, "maxItems"))
+        values |= given(strategy=_compress_strategy(fields))
         return cls.assemble(values)
 
 
@@ -166,6 +168,16 @@ def check_resolve_references(fields: Fields) -> None:
         raise refuse("/resolveReferences", "must be true or false")
     if fields["resolveReferences"] and "sources" not in fields:
         raise refuse("/resolveReferences", "needs sources")
+
+
+def _compress_strategy(fields: Fields) -> SelectStrategy | None:
+    """The compressor's name, a field of this package; another shape of it is ignored as extra fields are."""
+    strategy = fields.get("strategy")
+    if isinstance(strategy, SelectStrategy):
+        return strategy
+    if isinstance(strategy, dict) and strategy.get("kind") == "provider":
+        return SelectStrategy.parse(strategy, "/strategy")
+    return None
 
 
 def _scope_fields(fields: Fields) -> dict[str, object]:

@@ -12,8 +12,12 @@ def is_protected(item: ContextItem) -> bool:
     metadata = item.metadata
     if not metadata:
         return False
-    return metadata.get("role") == "system" or any(
-        metadata.get(flag) is True for flag in ("protected", "safety", "currentGoal", "pending")
+    return (
+        metadata.get("role") == "system"
+        or metadata.get("protected") is True
+        or metadata.get("safety") is True
+        or metadata.get("currentGoal") is True
+        or metadata.get("pending") is True
     )
 
 

@@ -66,7 +66,9 @@ def open_context(settings: Settings, services: Mapping[str, object]) -> OpenCont
         RedisContextStore, client, ttl_ms=cache.ttl_ms, key_prefix=cache.key_prefix, operation_ids=kept
     )
     unrenewing = open_store(renew_ttl=False)
-    return OpenContext(policy, replace(given, state_store=open_store()), timeout_ms, unrenewing, client.close, client.ping)
+    return OpenContext(
+        policy, replace(given, state_store=open_store()), timeout_ms, unrenewing, client.close, client.ping
+    )
 
 
 def _with_built_in(given: ContextServices) -> ContextServices:

@@ -13,25 +13,39 @@ from ditto_tasks.json_values import JsonObject
 _NO_METADATA: JsonObject = {}
 
 
-class _Scored(NamedTuple):
+class Scored(NamedTuple):
     score: float
     item: ContextItem
 
 
 def default_select(request: SelectInput | JsonObject) -> tuple[ContextItem, ...]:
     """All eligible items of the request's context, best first."""
-    request = SelectInput.parse(request)
+    return tuple(each.item for each in ranking(SelectInput.parse(request)))
+
+
+def ranking(request: SelectInput) -> list[Scored]:
+    """The eligible items with their scores, best first."""
     items = request.context.items if request.context else ()
-    query = terms(text_of(request.query)) if "query" in request.model_fields_set else frozenset()
-    scored = [_scored(item, index, len(items), request.purpose, query) for index, item in enumerate(items)]
+    query = query_terms(request)
+    scored = [
+        Scored(score_of(item, index, len(items), request.purpose, query), item)
+        for index, item in enumerate(items)
+    ]
     if request.purpose == "memory":
-        scored = [each for each in scored if _may_be_remembered(each.item)]
-    return tuple(each.item for each in _ranked(scored))
+        scored = [each for each in scored if may_be_remembered(each.item)]
+    return _ranked(scored)
+
+
+def query_terms(request: SelectInput) -> frozenset[str]:
+    """The query's words; a null query has the word null, an absent one none."""
+    return terms(text_of(request.query)) if "query" in request.model_fields_set else frozenset()
 
 
 def number(metadata: JsonObject, key: str) -> float:
     """A number as a double; anything else counts as 0."""
     value = metadata.get(key)
+    if value is None:
+        return 0.0  # as nearly always
     return 0.0 if isinstance(value, bool) or not isinstance(value, (int, float)) else float(value)
 
 
@@ -43,14 +57,14 @@ def overlap(query: frozenset[str], item: ContextItem) -> float:
     return sum(has_term(text, term) for term in query) / len(query)
 
 
-def _scored(item: ContextItem, index: int, total: int, purpose: str, query: frozenset[str]) -> _Scored:
+def score_of(item: ContextItem, index: int, total: int, purpose: str, query: frozenset[str]) -> float:
+    """What an item at this place of the context is worth."""
     metadata = item.metadata or _NO_METADATA
     score = _purpose_bonus(metadata, purpose)
     score += number(metadata, "priority") * 100
     score += number(metadata, "relevance") * 10
     score += overlap(query, item) * 1000
-    score += index / max(1, total)
-    return _Scored(score, item)
+    return score + index / max(1, total)
 
 
 def _purpose_bonus(metadata: JsonObject, purpose: str) -> float:
@@ -61,12 +75,12 @@ def _purpose_bonus(metadata: JsonObject, purpose: str) -> float:
     return 1_000_000.0 if first or metadata.get("role") == "system" else 0.0
 
 
-def _may_be_remembered(item: ContextItem) -> bool:
+def may_be_remembered(item: ContextItem) -> bool:
     metadata = item.metadata or _NO_METADATA
     return metadata.get("private") is not True and metadata.get("memoryEligible") is not False
 
 
-def _ranked(scored: Iterable[_Scored]) -> list[_Scored]:
+def _ranked(scored: Iterable[Scored]) -> list[Scored]:
     """By score, then by index, which the stable sort keeps.
 
     A score may be NaN. The sort asks only whether a later item goes before an earlier one, and NaN never

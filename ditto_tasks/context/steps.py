@@ -8,11 +8,31 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Generator
-from typing import TypeAlias, TypeVar
+from typing import Protocol, TypeAlias, TypeVar, runtime_checkable
+
+from ditto_tasks.context.base import ContextExecution
+from ditto_tasks.context.inputs import CompressInput, SelectInput
+from ditto_tasks.context.models import Context
 
 T = TypeVar("T")
 ServiceCall: TypeAlias = Callable[[], object]
 Steps: TypeAlias = Generator[ServiceCall, object, T]
+
+
+@runtime_checkable
+class SteppedSelector(Protocol):
+    """A selector of this package: the services that it calls itself may be sync or async."""
+
+    def steps(self, request: SelectInput, execution: ContextExecution) -> Steps[object]:
+        """What `select` does, as steps."""
+
+
+@runtime_checkable
+class SteppedCompressor(Protocol):
+    """A compressor of this package: the services that it calls itself may be sync or async."""
+
+    def steps(self, request: CompressInput, execution: ContextExecution) -> Steps[Context]:
+        """What `compress` does, as steps."""
 
 
 def drive(steps: Steps[T]) -> T:

@@ -6,8 +6,11 @@ from ditto_tasks.context.conversations.export import Interrupted, ProviderMessag
 from ditto_tasks.context.conversations.openai_reading import read_openai
 from ditto_tasks.context.conversations.openai_writing import write_openai
 from ditto_tasks.context.conversations.renames import Rename
+from ditto_tasks.context.conversations.selector import ConversationCompressor, ConversationSelector
 
 __all__ = [
+    "ConversationCompressor",
+    "ConversationSelector",
     "Interrupted",
     "ProviderMessages",
     "Rename",

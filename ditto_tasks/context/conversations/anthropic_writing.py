@@ -153,9 +153,10 @@ def _as_json(content: str | list[JsonObject]) -> JsonValue:
 def _trimmed(content: JsonValue) -> JsonValue:
     if isinstance(content, str):
         return content.rstrip()
-    match content:
-        case [*before, {"type": "text", "text": str(text), **others}]:
-            return [*before, {"type": "text", "text": text.rstrip(), **others}]
+    blocks = _listed(content)
+    last = blocks[-1] if blocks else None
+    if isinstance(last, dict) and isinstance(text := last.get("text"), str):
+        return [*blocks[:-1], {**last, "text": text.rstrip()}]
     return content
 
 

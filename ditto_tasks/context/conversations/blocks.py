@@ -77,7 +77,7 @@ def _openai_part(item: ContextItem, block: JsonObject) -> JsonObject | None:
             return {"type": "text", "text": text}
         case {"type": "image", "source": dict(source)}:
             return {"type": "image_url", "image_url": {"url": _url(item, source)}}
-        case {"type": "document", "source": {"type": "base64"} as source}:
+        case {"type": "document", "source": dict(source)} if source.get("type") == "base64":
             name = block.get("title") or "document.pdf"
             return {"type": "file", "file": {"filename": name, "file_data": _url(item, source)}}
     raise unwritable(item, f"OpenAI takes no block of type {block.get('type')}")

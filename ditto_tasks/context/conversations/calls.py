@@ -30,6 +30,14 @@ def calls_of(item: ContextItem) -> tuple[Call, ...]:
     return tuple(_anthropic_call(each) for each in blocks_of(content) if each.get("type") == "tool_use")
 
 
+def count_calls(item: ContextItem) -> int:
+    """How many calls an item makes, without taking them apart."""
+    content = item.content
+    if isinstance(content, dict):
+        return len(blocks_of(content.get("tool_calls")))
+    return 0 if isinstance(content, str) else len(calls_of(item))
+
+
 def _openai_call(call: JsonObject) -> Call:
     kind = "custom" if call.get("type") == "custom" else "function"
     asked = call.get(kind)
@@ -46,12 +54,10 @@ def _text(value: JsonValue) -> str:
     return value if isinstance(value, str) else ""
 
 
-def answered_by(item: ContextItem) -> tuple[int, ...]:
+def answered_by(item: ContextItem) -> list[int]:
     """Which calls of its group a result item answers; one without the mark answers the first."""
     indexes = marks_of(item).get("callIndexes")
-    if not isinstance(indexes, list):
-        return (0,)
-    return tuple(each for each in indexes if isinstance(each, int))
+    return [each for each in indexes if isinstance(each, int)] if isinstance(indexes, list) else [0]
 
 
 class OpenCalls:

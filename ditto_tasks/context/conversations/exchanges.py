@@ -75,9 +75,13 @@ def _attach(item: ContextItem, exchange: Exchange | None, orphans: Orphans) -> N
 def in_order(items: Sequence[ContextItem]) -> list[ContextItem]:
     """By place in the conversation; what has none follows what it stood behind. SELECT orders by score."""
     keys: list[int] = []
-    last = -1
+    last, sorted_already = -1, True
     for item in items:
         position = position_of(item)
-        last = last if position is None else position
+        if position is not None:
+            sorted_already = sorted_already and position >= last
+            last = position
         keys.append(last)
+    if sorted_already:
+        return list(items)
     return [items[at] for at in sorted(range(len(items)), key=keys.__getitem__)]

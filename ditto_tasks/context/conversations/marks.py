@@ -64,7 +64,7 @@ def group_of(item: ContextItem) -> str | None:
 
 def position_of(item: ContextItem) -> int | None:
     found = marks_of(item).get("position")
-    return found if isinstance(found, int) and not isinstance(found, bool) else None
+    return found if type(found) is int else None  # a bool is no place
 
 
 def blocks_of(content: JsonValue) -> list[JsonObject]:

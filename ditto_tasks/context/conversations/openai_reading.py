@@ -7,7 +7,7 @@ from ditto_tasks.context.conversations.calls import calls_of
 from ditto_tasks.context.conversations.marks import INTERRUPTED, OPENAI, is_text
 from ditto_tasks.context.conversations.reading import Reading, message_at, rest_of
 from ditto_tasks.context.models import Context, ContextItem
-from ditto_tasks.json_values import FrozenDict, freeze
+from ditto_tasks.json_values import FrozenDict, JsonObject, freeze
 
 _ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant", "tool": "tool"}
 
@@ -53,6 +53,7 @@ def _read_result(reading: Reading, message: FrozenDict, path: str) -> None:
     if is_text(message.get("content"), INTERRUPTED):
         return
     answered = reading.open.answer(call_id)
-    group = {"callId": answered[0], "callIndexes": [answered[1]]} if answered else {}
-    fields = rest_of(message, "role", "content")
-    reading.add("tool", message.get("content"), fields=fields, **group)
+    marks: JsonObject = {"fields": rest_of(message, "role", "content")}
+    if answered is not None:
+        marks |= {"callId": answered[0], "callIndexes": [answered[1]]}
+    reading.add("tool", message.get("content"), **marks)

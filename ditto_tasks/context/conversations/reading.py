@@ -30,7 +30,7 @@ class Reading:
         metadata |= {"position": self._position, **shown}
         if self._parts:
             metadata["joined"] = True
-        item_id = self._id([role, content, shown])
+        item_id = self._id([role, content, freeze(shown)])
         if "calls" in shown:
             metadata["callId"] = item_id
             del metadata["calls"]

@@ -46,6 +46,7 @@ class CompressArguments(_Scoped, total=False):
     context: Context | Wire
     max_tokens: int
     max_items: int
+    strategy: SelectStrategy | Wire
 
 
 def merged(value: object, arguments: Mapping[str, object]) -> object:

@@ -7,12 +7,15 @@ from ditto_tasks.context.compression import Budget, check_compressed, compress_s
 from ditto_tasks.context.inputs import CompressInput
 from ditto_tasks.context.items import check_inline
 from ditto_tasks.context.models import Context, parse_context
-from ditto_tasks.context.steps import Steps
+from ditto_tasks.context.named import NamedCompressors
+from ditto_tasks.context.steps import SteppedCompressor, Steps
 from ditto_tasks.errors import ContextError
 
 
 def compress_node_steps(request: CompressInput, execution: ContextExecution) -> Steps[Context]:
     compressor = execution.services.compressor
+    if isinstance(compressor, NamedCompressors):
+        compressor = compressor.find(request.strategy)
     if compressor is None:
         result = yield from compress_steps(request, execution)
         for item in result.items:
@@ -30,9 +33,13 @@ def _injected(
 ) -> Steps[Context]:
     budget = Budget.of(request, execution)
     values: dict[str, object] = {"context": request.context, "max_items": budget.items}
+    if request.strategy is not None:
+        values["strategy"] = request.strategy
     if budget.tokens is not None:
         values["max_tokens"] = budget.tokens
     tightened = CompressInput.assemble(values)
+    if isinstance(compressor, SteppedCompressor):
+        return (yield from compressor.steps(tightened, execution))
     answer = yield lambda: compressor.compress(tightened, execution)
     try:
         return parse_context(answer)

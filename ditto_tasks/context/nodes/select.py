@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ditto_tasks.context.base import ContextExecution
+from ditto_tasks.context.base import ContextExecution, ContextSelector
 from ditto_tasks.context.inputs import SelectInput
 from ditto_tasks.context.items import check_inline
 from ditto_tasks.context.models import Context, ContextItem, ContextSelection
-from ditto_tasks.context.rag import StagedRag
-from ditto_tasks.context.selection import default_select
-from ditto_tasks.context.steps import Steps
+from ditto_tasks.context.named import NamedSelectors
+from ditto_tasks.context.selection import default_select, ranking
+from ditto_tasks.context.steps import SteppedSelector, Steps
 from ditto_tasks.context.tokens import count_tokens, tightest
 from ditto_tasks.errors import ContextError
 
@@ -32,14 +32,27 @@ def select_steps(request: SelectInput, execution: ContextExecution) -> Steps[Con
 def _candidates(request: SelectInput, execution: ContextExecution) -> Steps[object]:
     kind = request.strategy.kind if request.strategy else "default"
     if kind == "default":
-        return default_select(request)
+        return _by_default(request, execution)
     services = execution.services
-    strategy = services.rag_strategy if kind == "rag" else services.selector
+    strategy = services.rag_strategy if kind == "rag" else _selector(request, services.selector)
     if strategy is None:
         raise ContextError("STRATEGY_UNAVAILABLE", f"no service for the strategy kind {kind} is configured")
-    if isinstance(strategy, StagedRag):
+    if isinstance(strategy, SteppedSelector):
         return (yield from strategy.steps(request, execution))
     return (yield lambda: strategy.select(request, execution))
+
+
+def _by_default(request: SelectInput, execution: ContextExecution) -> tuple[ContextItem, ...]:
+    if execution.recorder is None:
+        return default_select(request)
+    ranked = ranking(request)
+    for each in ranked:
+        execution.recorder.note(each.item.id, score=each.score)
+    return tuple(each.item for each in ranked)
+
+
+def _selector(request: SelectInput, selector: ContextSelector | None) -> ContextSelector | None:
+    return selector.find(request.strategy) if isinstance(selector, NamedSelectors) else selector
 
 
 def _walk(
@@ -60,13 +73,23 @@ def _walk(
             break
         seen.add(item.id)
         check_inline(item, policy)
+        tokens = 0
         if budget is not None:
             tokens = yield from count_tokens(item, execution)
             if used + tokens > budget:
+                _note(execution, item, tokens, used, kept=False)
                 continue
             used += tokens
         chosen.append(item)
+        _note(execution, item, tokens, used, kept=True)
     return tuple(chosen)
+
+
+def _note(execution: ContextExecution, item: ContextItem, tokens: int, used: int, *, kept: bool) -> None:
+    """Tell the receipt, if there is to be one, what the walk made of a candidate."""
+    if execution.recorder is not None:
+        verdict = "kept" if kept else "dropped"
+        execution.recorder.note(item.id, verdict=verdict, tokens=tokens, used=used, walked=True)
 
 
 def _checked(candidate: object) -> ContextItem:
