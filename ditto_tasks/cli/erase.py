@@ -6,6 +6,7 @@ import click
 
 from ditto_tasks.memory.erasure import Subject
 from ditto_tasks.memory.opening import memory_is_configured, open_store
+from ditto_tasks.memory.stores.sql import SqlMemoryStore
 from ditto_tasks.settings import Settings, load_settings
 from ditto_tasks.state.erasure import ContextErasure
 from ditto_tasks.state.redis import open_state_client
@@ -52,6 +53,8 @@ def erase_contexts(settings: Settings, session: str | None, tenant: str | None) 
 def erase_memories(settings: Settings, subject: Subject) -> tuple[Counts, Counts]:
     """The counts of memories before and after their erasure."""
     with closing(open_store(settings)) as store:
+        if not isinstance(store, SqlMemoryStore):
+            raise click.ClickException("memories on Qdrant can't be erased by this command yet")
         before = store.remaining(subject)
         store.erase(subject)
         return before, store.remaining(subject)

@@ -3,6 +3,7 @@
 import click
 
 from ditto_tasks.memory.opening import open_store
+from ditto_tasks.memory.stores.sql import SqlMemoryStore
 from ditto_tasks.settings import load_settings
 
 
@@ -15,6 +16,10 @@ def memory() -> None:
 def init() -> None:
     """Create the memory database's tables, or bring them to this version; safe to repeat."""
     store = open_store(load_settings())
+    if not isinstance(store, SqlMemoryStore):
+        store.close()
+        click.echo("memory collection: ready")
+        return
     try:
         before, now = store.migrate()
     finally:

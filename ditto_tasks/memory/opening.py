@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 from ditto_tasks.errors import SettingsError
@@ -10,15 +11,20 @@ from ditto_tasks.memory.base import MemorySearchProvider, MemoryStore
 from ditto_tasks.memory.nodes import MemoryNodes
 from ditto_tasks.memory.stores.sql import SqlMemoryStore
 from ditto_tasks.memory.stores.sql.tables import DEFAULT_TABLE
+from ditto_tasks.retrieval.providers.http_embedding import open_embedding
 
 if TYPE_CHECKING:
     from pydantic import SecretStr
 
+    from ditto_tasks.memory.stores.qdrant import QdrantMemoryStore
     from ditto_tasks.settings import Settings
 
 URL: Final = "DITTO_WORKER_MEMORY_URL"
 POSTGRES_URL: Final = "DITTO_WORKER_MEMORY_POSTGRES_URL"
 QDRANT_URL: Final = "DITTO_WORKER_MEMORY_QDRANT_URL"
+DIMENSIONS: Final = "DITTO_WORKER_MEMORY_EMBEDDING_DIMENSIONS"
+SQL_SCHEMES: Final = ("sqlite", "postgres", "postgresql", "mysql", "mariadb")
+QDRANT_SCHEMES: Final = ("qdrant", "qdrants", "qdrant+local")
 
 
 def open_memory(settings: Settings, services: Mapping[str, object]) -> MemoryNodes:
@@ -41,13 +47,45 @@ def open_memory(settings: Settings, services: Mapping[str, object]) -> MemoryNod
     )
 
 
-def open_store(settings: Settings) -> SqlMemoryStore:
+def open_store(settings: Settings) -> SqlMemoryStore | QdrantMemoryStore:
     """The store that the environment names, by one URL or by the variables of one kind."""
-    url, table = _configured(settings)
-    scheme = url.split(":", 1)[0].split("+", 1)[0]
-    if scheme in ("sqlite", "postgres", "postgresql", "mysql", "mariadb"):
-        return SqlMemoryStore(url, table=table)
-    raise _refused(URL, "must be a sqlite, postgresql, mysql or qdrant URL")
+    variable, url = _configured(settings)
+    scheme = url.split(":", 1)[0]
+    if scheme.split("+", 1)[0] in SQL_SCHEMES:
+        return SqlMemoryStore(url, table=settings.connections.memory_postgres_table or DEFAULT_TABLE)
+    if scheme in QDRANT_SCHEMES:
+        return _open_qdrant(settings, url)
+    if variable == QDRANT_URL:
+        return _open_qdrant(settings, _with_collection(settings, url))
+    raise _refused(variable, "must be a sqlite, postgresql, mysql or qdrant URL")
+
+
+def _open_qdrant(settings: Settings, url: str) -> QdrantMemoryStore:
+    found = settings.connections
+    if found.memory_embedding_dimensions is None:
+        raise _refused(DIMENSIONS, "is needed for a memory on Qdrant")
+    try:
+        module = import_module("ditto_tasks.memory.stores.qdrant")
+    except ImportError as exc:
+        raise _refused(URL, "a memory on Qdrant needs the extra `qdrant`") from exc
+    key = found.memory_qdrant_api_key
+    store: QdrantMemoryStore = module.QdrantMemoryStore(
+        url,
+        dimensions=found.memory_embedding_dimensions,
+        model=found.embedding_model or "",
+        embedding=open_embedding(settings),
+        api_key=None if key is None else key.get_secret_value(),
+    )
+    return store
+
+
+def _with_collection(settings: Settings, url: str) -> str:
+    """``http://host:port`` and a collection's name as one URL of ours."""
+    scheme, _, place = url.rstrip("/").partition("://")
+    if scheme not in ("http", "https"):
+        raise _refused(QDRANT_URL, "must be an http, https or qdrant URL")
+    collection = settings.connections.memory_qdrant_collection or DEFAULT_TABLE
+    return f"{'qdrants' if scheme == 'https' else 'qdrant'}://{place}/{collection}"
 
 
 def memory_is_configured(settings: Settings) -> bool:
@@ -56,14 +94,14 @@ def memory_is_configured(settings: Settings) -> bool:
 
 
 def _configured(settings: Settings) -> tuple[str, str]:
+    """The variable that says where memory is, and its value."""
     named = _named(settings)
     if len(named) > 1:
         raise _refused(sorted(named)[0], f"also {sorted(named)[1]} is set; exactly one says where memory is")
     if not named:
         raise _refused(URL, "is not set, so there is no memory; for example sqlite:///memory.db")
-    return next(
-        iter(named.values())
-    ).get_secret_value(), settings.connections.memory_postgres_table or DEFAULT_TABLE
+    ((variable, url),) = named.items()
+    return variable, url.get_secret_value()
 
 
 def _named(settings: Settings) -> dict[str, SecretStr]:

@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING, Final
 
 from ditto_tasks.memory.base import MemorySearchProvider
 from ditto_tasks.memory.opening import memory_is_configured, open_store
+from ditto_tasks.memory.stores.sql import SqlMemoryStore
 from ditto_tasks.retrieval.bridges import MemoryRetrieval
 from ditto_tasks.retrieval.nodes import RetrievalNodes
-from ditto_tasks.retrieval.providers.http_embedding import HttpEmbedding
 from ditto_tasks.retrieval.registry import Target, TargetRegistry
 
 if TYPE_CHECKING:
     from ditto_tasks.settings import Settings
 
 MEMORY_TARGET: Final = "memory"
+TEXT_STRATEGIES: Final = ("keyword", "substring")
 
 
 def open_retrieval(settings: Settings, services: Mapping[str, object]) -> RetrievalNodes:
@@ -32,25 +33,9 @@ def open_retrieval(settings: Settings, services: Mapping[str, object]) -> Retrie
 
 
 def memory_target(store: MemorySearchProvider) -> Target:
-    """A memory store's text searches as a target."""
-    searches = {name: MemoryRetrieval(store, strategy=name) for name in ("keyword", "substring")}
-    return Target("keyword", searches)
-
-
-def open_embedding(settings: Settings) -> HttpEmbedding | None:
-    """The embedding service that the environment names; None if it names none."""
-    found, tuning = settings.connections, settings.retrieval.embedding
-    if found.embedding_base_url is None or found.embedding_model is None:
-        return None
-    key = found.embedding_api_key
-    return HttpEmbedding(
-        found.embedding_base_url.get_secret_value(),
-        model=found.embedding_model,
-        api_key=None if key is None else key.get_secret_value(),
-        dimensions=tuning.dimensions,
-        batch_size=tuning.batch_size,
-        timeout_ms=settings.runtime.timeout_ms,
-    )
+    """A memory store's searches as a target."""
+    names = TEXT_STRATEGIES if isinstance(store, SqlMemoryStore) else ("vector",)
+    return Target(names[0], {name: MemoryRetrieval(store, strategy=name) for name in names})
 
 
 def _target(name: str, service: object) -> Target:

@@ -3,6 +3,7 @@
 import json
 import os
 import sqlite3
+from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
 from uuid import UUID
@@ -11,11 +12,11 @@ import pytest
 import redis
 from support.polling import eventually
 
-from ditto_tasks.context import scope_key
+from ditto_tasks.context import ContextNodes, ContextServices, ContextStateStore, StoredContext, scope_key
 from ditto_tasks.embedded import EmbeddedServer
 from ditto_tasks.errors import DittoError, PipelineError
 from ditto_tasks.json_values import JsonObject
-from ditto_tasks.models import to_wire
+from ditto_tasks.models import CancelToken, Scope, to_wire
 from ditto_tasks.pipelines.agent_storage import MEMORY_FILE, AgentStorage, open_agent_storage
 from ditto_tasks.pipelines.conversations import Conversation, messages_of
 from ditto_tasks.settings import Settings, load_settings
@@ -132,6 +133,38 @@ def test_a_failing_state_store_is_no_reason_to_rebuild(
             talk.recover(turn(3), next_revision="2")
     assert redis_client.get(state_key("1")) == b"corrupt"
     assert FileLedger(tmp_path / "ledger.json").notes()[f"{NAMESPACE}/2"] == turn(3)
+
+
+class FailsOnce:
+    """A state store whose first read fails, as of a server that is just starting."""
+
+    def __init__(self, store: ContextStateStore) -> None:
+        self._store = store
+        self._failed = False
+
+    def get(self, scope: Scope, call: CancelToken | None = None) -> StoredContext | None:
+        if not self._failed:
+            self._failed = True
+            raise ConnectionError
+        return self._store.get(scope, call)
+
+    def compare_and_set(self, *arguments: object) -> StoredContext:
+        return self._store.compare_and_set(*arguments)
+
+
+def test_only_absence_permits_a_rebuild(
+    settings: Settings, redis_client: "redis.Redis", tmp_path: Path
+) -> None:
+    """A state store that fails for a moment surfaces; the working set that it holds is not replaced."""
+    with open_agent_storage(tmp_path, settings) as storage:
+        talk = conversation(storage, tmp_path)
+        talk.archive("1", archive(turn(1)))
+        before = redis_client.get(state_key("1"))
+        services = ContextServices(state_store=FailsOnce(storage.contexts.services.state_store))
+        failing = replace(storage, contexts=ContextNodes(services=services))
+        with pytest.raises(ConnectionError):
+            conversation(failing, tmp_path).recover(turn(3), next_revision="2")
+    assert redis_client.get(state_key("1")) == before
 
 
 def test_a_failing_memory_surfaces(settings: Settings, redis_client: "redis.Redis", tmp_path: Path) -> None:

@@ -320,9 +320,14 @@ def _open_client(url: str, api_key: str | None) -> tuple[str, QdrantClient]:
     place, _, collection = unquote(parts.path).rpartition("/")
     if parts.scheme == "qdrant+local" and place and collection:
         return collection, QdrantClient(path=place)
-    if parts.scheme == "qdrant" and parts.hostname and collection:
+    if parts.scheme in ("qdrant", "qdrants") and parts.hostname and collection:
         client = QdrantClient(
-            host=parts.hostname, port=parts.port or 6333, api_key=api_key, timeout=TIMEOUT_S, https=False
+            check_compatibility=False,  # it warns from a thread of its own; every call has its errors
+            host=parts.hostname,
+            port=parts.port or 6333,
+            api_key=api_key,
+            timeout=TIMEOUT_S,
+            https=parts.scheme == "qdrants",
         )
         return collection, client
     raise MemoryError.invalid_input(

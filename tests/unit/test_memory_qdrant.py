@@ -1,0 +1,104 @@
+"""What only Qdrant has: vectors, collections that know their embedding, and URLs of its own."""
+
+from pathlib import Path
+
+import pytest
+from support.memories import code, contents, output, remember
+from support.retrieval import Letters
+
+from ditto_tasks.errors import MemoryError, SettingsError
+from ditto_tasks.memory import MemoryNodes, ScopedMemory
+from ditto_tasks.memory.opening import open_store
+from ditto_tasks.memory.stores.qdrant import QdrantMemoryStore
+from ditto_tasks.settings import default_settings
+
+DIMENSIONS = len(Letters.of(""))
+
+
+def open_local(directory: Path, **changes: object) -> QdrantMemoryStore:
+    """A store in a local folder."""
+    options = {"dimensions": DIMENSIONS, "model": "letters", "embedding": Letters(), **changes}
+    return QdrantMemoryStore(f"qdrant+local://{directory}/memories", **options)
+
+
+def test_the_nearest_text_is_found_first(tmp_path: Path) -> None:
+    """Text and content.text are found by cosine; a record without a vector only by GET and QUERY."""
+    store = open_local(tmp_path)
+    nodes = MemoryNodes(store)
+    remember(nodes, "aab", {"text": "abb"}, "zzz", {"n": 1})
+    found = output(nodes.search({"query": "aaab"}))
+    assert [result["memory"]["content"] for result in found] == ["aab", {"text": "abb"}, "zzz"]
+    assert found[0]["score"] > found[1]["score"] > found[2]["score"]
+    assert {"n": 1} in contents(nodes.query({}))
+    store.close()
+
+
+def test_searches_are_filtered_and_confined(tmp_path: Path) -> None:
+    """Filters, ranges included, and namespaces are part of the search."""
+    store = open_local(tmp_path)
+    nodes = MemoryNodes(store)
+    for number in range(5):
+        remember(nodes, "a" * (number + 1), metadata={"n": number, "kind": "x"})
+    remember(MemoryNodes(ScopedMemory(store, "other")), "a", metadata={"n": 3})
+    asked = {"query": "a", "filter": {"kind": "x", "metadata": {"n": {"gte": 3}}}}
+    assert sorted(contents(nodes.search(asked))) == ["aaaa", "aaaaa"]
+    assert contents(MemoryNodes(ScopedMemory(store, "other")).search({"query": "a"})) == ["a"]
+    assert contents(MemoryNodes(ScopedMemory(store, "third")).search({"query": "a"})) == []
+    assert code(nodes.search({"query": "a", "strategy": "keyword"})) == "UNSUPPORTED_STRATEGY"
+    assert code(nodes.search({"query": [1.0]})) == "INVALID_INPUT"
+    assert code(nodes.search({"query": ""})) == "INVALID_INPUT"
+    assert len(contents(nodes.search({"query": Letters.of("a"), "limit": 2}))) == 2
+    store.close()
+
+
+def test_updated_texts_are_embedded_again(tmp_path: Path) -> None:
+    """After UPDATE a record is found by its new text, and one that lost its text isn't found."""
+    store = open_local(tmp_path)
+    nodes = MemoryNodes(store)
+    one, two = remember(nodes, "aaa", "bbb")
+    output(nodes.update({"memories": [{"id": one, "content": "ccc"}, {"id": two, "content": None}]}))
+    assert contents(nodes.search({"query": "c"})) == ["ccc"]
+    store.close()
+
+
+@pytest.mark.parametrize("change", [{"model": "other"}, {"dimensions": 3}])
+def test_another_embedding_is_refused_at_open(tmp_path: Path, change: dict[str, object]) -> None:
+    """A collection that was made for another model or other dimensions isn't opened."""
+    open_local(tmp_path).close()
+    open_local(tmp_path).close()
+    with pytest.raises(MemoryError, match="EMBEDDING_MISMATCH"):
+        open_local(tmp_path, **change)
+
+
+def test_without_embedding_only_vectors_are_searched(tmp_path: Path) -> None:
+    """Without an embedding provider records are kept, and text can't be searched for."""
+    store = open_local(tmp_path, embedding=None)
+    nodes = MemoryNodes(store)
+    remember(nodes, "aaa")
+    assert contents(nodes.query({})) == ["aaa"]
+    assert code(nodes.search({"query": "a"})) == "SEARCH_UNAVAILABLE"
+    store.close()
+
+
+def test_opened_by_url(tmp_path: Path) -> None:
+    """The URL of a local folder opens it; without the dimensions the error names their variable."""
+    env = {"DITTO_WORKER_MEMORY_URL": f"qdrant+local://{tmp_path}/memories"}
+    with pytest.raises(SettingsError, match="DITTO_WORKER_MEMORY_EMBEDDING_DIMENSIONS"):
+        open_store(default_settings(env))
+    store = open_store(default_settings({**env, "DITTO_WORKER_MEMORY_EMBEDDING_DIMENSIONS": "3"}))
+    assert isinstance(store, QdrantMemoryStore)
+    store.close()
+
+
+@pytest.mark.parametrize("url", ["qdrant://", "qdrant://host", "qdrant+local:///x", "http://host/x"])
+def test_incomplete_urls_are_refused(url: str) -> None:
+    """A URL without host, folder or collection is INVALID_INPUT."""
+    with pytest.raises(MemoryError, match="INVALID_INPUT"):
+        QdrantMemoryStore(url, dimensions=3)
+
+
+def test_an_unreachable_server_is_a_typed_error() -> None:
+    """A server that can't be reached is MEMORY_BACKEND_ERROR, without its address."""
+    with pytest.raises(MemoryError, match="MEMORY_BACKEND_ERROR") as caught:
+        QdrantMemoryStore("qdrant://127.0.0.1:1/memories", dimensions=3)
+    assert "127.0.0.1" not in str(caught.value)
