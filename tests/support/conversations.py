@@ -9,21 +9,8 @@ from typing import Any
 
 Message = dict[str, Any]
 
-
-    "flight",
-    "refund",
-    "gate",
-    "order",
-    "window",
-    "policy",
-    "seat",
-    "voucher",
-    "status",
-    "total",
-    "schedule",
-    "transfer",
-    "paid",
-]
+WORDS = """flight refund gate order window policy seat voucher
+status total schedule transfer paid""".split()
 
 
 def session(seed: int, *, messages: int = 30, system_words: int = 40) -> list[Message]:
