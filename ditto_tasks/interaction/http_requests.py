@@ -46,6 +46,7 @@ def request(
         with error:
             return HttpAnswer(error.code, b"")
     except (OSError, ValueError, HTTPException) as error:  # also URLError and bad headers
+        call.remaining_s()  # a socket's timeout is the call's
         raise ToolError("HTTP_FAILED", "the request failed", retryable=True) from error
 
 
