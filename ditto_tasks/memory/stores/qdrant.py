@@ -35,7 +35,6 @@ from ditto_tasks.memory.records import (
     check_key,
     check_namespace,
     conflict,
-    item_of,
     new_ids,
     patched,
     same_record,
@@ -133,11 +132,12 @@ class QdrantMemoryStore:
     ) -> list[MemoryItem]:
         for index, draft in enumerate(drafts):
             check_key(index, draft.key)
-        items = self._named(drafts, operation)
+        fresh = new_ids(self._clock_ms(), len(drafts))
+        items = points.named(drafts, fresh, namespace=self._namespace, operation=operation)
         if operation is not None and self._recorded(operation):
             return items
         stored = self._retrieve([item.id for item in items])
-        new = _unwritten(items, stored)
+        new = points.unwritten(items, stored)
         self._upsert([Stored(item, now, now) for now in [self._clock_ms()] for item in new], insert=True)
         if operation is not None:
             self._record(operation)
@@ -162,20 +162,6 @@ class QdrantMemoryStore:
             with _errors("WRITE_UNCONFIRMED"):
                 self._client.delete(self._collection, models.PointIdsList(points=list(removed)), wait=True)
         return removed
-
-    def _named(self, drafts: Sequence[MemoryDraft], operation: WriteOperation | None) -> list[MemoryItem]:
-        """The drafts as records: ids from their keys, else from the operation, else new."""
-        fresh = new_ids(self._clock_ms(), len(drafts))
-        items = []
-        for index, (draft, new_id) in enumerate(zip(drafts, fresh, strict=True)):
-            if draft.key is not None:
-                record_id = points.keyed_id(self._namespace, draft.key)
-            elif operation is not None:
-                record_id = points.written_id(self._namespace, operation.id, index)
-            else:
-                record_id = new_id
-            items.append(item_of(draft, record_id))
-        return items
 
     def _confirmed(self, items: Sequence[MemoryItem]) -> list[MemoryItem]:
         """What is stored under these ids: another writer may have been first, with this content or not."""
@@ -333,18 +319,6 @@ def _open_client(url: str, api_key: str | None) -> tuple[str, QdrantClient]:
     raise MemoryError.invalid_input(
         "/url", "must be qdrant://host:port/collection or qdrant+local:///path/name"
     )
-
-
-def _unwritten(items: Sequence[MemoryItem], stored: Mapping[str, Stored]) -> list[MemoryItem]:
-    """The records that are to be written, each once; CONFLICT if one is there with other content."""
-    new: dict[str, MemoryItem] = {}
-    for item in items:
-        known = stored[item.id].item if item.id in stored else new.get(item.id)
-        if known is None:
-            new[item.id] = item
-        elif not same_record(known, item):
-            raise conflict()
-    return list(new.values())
 
 
 def _stored(point_id: str, payload: JsonObject) -> Stored:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 from uuid import UUID, uuid5
 
 from ditto_tasks.errors import MemoryError
 from ditto_tasks.json_values import FrozenDict, InvalidJson, JsonObject, JsonValue, decode, encode, freeze
 from ditto_tasks.memory.filters import Bound, MemoryFilter, facets
-from ditto_tasks.memory.models import MemoryItem
+from ditto_tasks.memory.models import MemoryDraft, MemoryItem, WriteOperation
+from ditto_tasks.memory.paging import Stored
+from ditto_tasks.memory.records import conflict, item_of, same_record
 
 _IDS: Final = UUID("9d3c2f6e-5a0b-4c53-8f0e-2f5f6a4b7c11")  # the root of ids that are derived from names
 MEMORY: Final = "memory"
@@ -37,6 +39,36 @@ def is_point_id(record_id: str) -> bool:
         return str(UUID(record_id)) == record_id
     except ValueError:
         return False
+
+
+def named(
+    drafts: Sequence[MemoryDraft],
+    fresh_ids: Iterable[str],
+    *,
+    namespace: str,
+    operation: WriteOperation | None,
+) -> list[MemoryItem]:
+    """Drafts as records: ids from their keys, else from the operation, else fresh ones."""
+    items = []
+    for index, (draft, record_id) in enumerate(zip(drafts, fresh_ids, strict=True)):
+        if draft.key is not None:
+            record_id = keyed_id(namespace, draft.key)
+        elif operation is not None:
+            record_id = written_id(namespace, operation.id, index)
+        items.append(item_of(draft, record_id))
+    return items
+
+
+def unwritten(items: Sequence[MemoryItem], stored: Mapping[str, Stored]) -> list[MemoryItem]:
+    """The records that are to be written, each once; CONFLICT if one is there with other content."""
+    new: dict[str, MemoryItem] = {}
+    for item in items:
+        known = stored[item.id].item if item.id in stored else new.get(item.id)
+        if known is None:
+            new[item.id] = item
+        elif not same_record(known, item):
+            raise conflict()
+    return list(new.values())
 
 
 def memory_payload(item: MemoryItem, namespace: str, created_ms: int, updated_ms: int) -> JsonObject:
