@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Protocol, cast
@@ -111,7 +112,7 @@ def open_provider(name: str, provider: Provider) -> ModelProvider:
     """Open a configured provider; raises SettingsError for an unknown kind or a missing extra."""
     if provider.kind == BUILT_IN_PROVIDER:
         return ExtractiveProvider()
-    path = f"DITTO_SHARED_PROVIDER_{name.upper()}_KIND"
+    path = f"DITTO_SHARED_PROVIDER_{re.sub('[^A-Z0-9]', '_', name.upper())}_KIND"
     if provider.kind not in KINDS:
         raise SettingsError("INVALID_SETTING", f"{path}: no such kind of provider", {"path": path})
     module, attribute = KINDS[provider.kind]

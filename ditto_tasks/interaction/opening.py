@@ -15,7 +15,7 @@ from ditto_tasks.interaction.nodes import InteractionNodes
 from ditto_tasks.interaction.permissions import Permissions
 from ditto_tasks.interaction.providers.brave import BraveSearch
 from ditto_tasks.interaction.registry import ToolRegistry
-from ditto_tasks.interaction.sinks import LogSink, RedisStreamSink, StreamClient
+from ditto_tasks.interaction.sinks import LogSink, RedisStreamSink, StreamClient, WebhookSink
 from ditto_tasks.interaction.stores.redis import RedisEffectStore, ScriptClient
 from ditto_tasks.interaction.web_search import WebSearchProvider, web_search_tool
 from ditto_tasks.settings import Settings
@@ -130,6 +130,9 @@ def _open_client(settings: Settings) -> _Client | None:
 
 
 def _sink(settings: Settings, client: StreamClient | None) -> OutputSink:
+    webhook = settings.connections.webhook_url
+    if webhook is not None:
+        return WebhookSink(webhook.get_secret_value())
     if client is None:
         return LogSink()
     return RedisStreamSink(client, deployment=settings.connections.deployment)

@@ -66,6 +66,8 @@ class Connections(FromEnvironment):
     brave_search_api_key: SecretStr | None = Field(
         None, alias="DITTO_WORKER_INTERACTION_BRAVE_SEARCH_API_KEY"
     )
+    # where OUTPUT is posted; the address may hold a token
+    webhook_url: Url | None = Field(None, alias="DITTO_WORKER_INTERACTION_WEBHOOK_URL")
     # "user:password" of the Flower pages
     flower_basic_auth: SecretStr | None = Field(None, alias="DITTO_FLOWER_BASIC_AUTH")
     # Flower for whoever reaches its port; never set beside a credential

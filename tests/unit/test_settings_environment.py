@@ -23,6 +23,7 @@ def secret_environment() -> dict[str, str]:
         "DITTO_WORKER_RETRIEVAL_EMBEDDING_BASE_URL": f"https://user:{SECRET}@host/v1",
         "DITTO_WORKER_RETRIEVAL_EMBEDDING_API_KEY": SECRET,
         "DITTO_WORKER_INTERACTION_BRAVE_SEARCH_API_KEY": SECRET,
+        "DITTO_WORKER_INTERACTION_WEBHOOK_URL": f"https://host/hook?token={SECRET}",
         "DITTO_FLOWER_BASIC_AUTH": f"admin:{SECRET}",
         "DITTO_SHARED_PROVIDERS": "main",
         "DITTO_SHARED_PROVIDER_MAIN_KIND": "openai",
