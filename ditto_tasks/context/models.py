@@ -26,7 +26,6 @@ from ditto_tasks.models import Json, JsonMap
 
 Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
 Purpose: TypeAlias = Literal["infer", "memory"]
-Source: TypeAlias = "ContextItem | ContextMessage | ContextReference"
 
 ROLES: Final = get_args(Role)
 PURPOSES: Final = get_args(Purpose)
@@ -109,6 +108,9 @@ class ContextMessage(ContextValue):
         body = content(fields, "content", path)
         values = given(role=role, name=optional_nonempty(fields, "name", path))
         return cls.assemble({**values, "content": body}, _extra(fields, _MESSAGE_KEYS, path))
+
+
+Source: TypeAlias = ContextItem | ContextMessage | ContextReference
 
 
 class Context(ContextValue):
