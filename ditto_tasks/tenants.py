@@ -16,6 +16,16 @@ def tenant_session(tenant: str, session: str) -> str:
     return f"{tenant}:{session}"
 
 
+def is_tenant(name: object) -> bool:
+    """True of what can be a tenant's name."""
+    return isinstance(name, str) and _TENANT.fullmatch(name) is not None
+
+
+def session_within(tenant: str, session_id: str) -> str:
+    """What `tenant_session` made this session id of; an id of another tenant stays as it is."""
+    return session_id.removeprefix(f"{tenant}:")
+
+
 def tenant_of(scope: Mapping[str, object]) -> str | None:
     """The tenant that a scope's session id names, or None."""
     session = scope.get("sessionId")

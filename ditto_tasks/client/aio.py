@@ -62,6 +62,10 @@ class AsyncPending(Generic[R_co]):
         """Return once the call was published; raises what was refused at publish."""
         await asyncio.shield(asyncio.wrap_future(self._published))
 
+    def withdraw(self) -> bool:
+        """Take the call back; False where its publishing has begun or is done."""
+        return self._published.cancel()
+
     async def get(self, timeout: float | None = None) -> R_co:
         """The typed result. Raises the task's typed error, or TimeoutError after `timeout` seconds."""
         async with asyncio.timeout(timeout):

@@ -15,15 +15,23 @@ from ditto_tasks.pipelines.models import AnswerOptions, AnswerRequest
 from ditto_tasks.pipelines.plan import steps_of
 from ditto_tasks.pipelines.steps import step_id
 from ditto_tasks.settings import Settings
-from ditto_tasks.sharding import shard_of
+from ditto_tasks.sharding import shard_of, shard_queue
+from ditto_tasks.tenants import tenant_of
 
 
 def start_answer(app: DittoCelery, request: AnswerRequest, pipeline: str) -> None:
-    """Check the whole canvas, record the pipeline with its deadline, and publish its first step."""
+    """Check the whole canvas, note whose it is, record it with its deadline, and publish its first step."""
     runtime = app.settings.runtime
     check(answer_canvas(app, request, pipeline), app.nodes, shards=runtime.shards.count)
     shard = shard_of(scope_key(to_wire(request.scope)), runtime.shards.count)
     timeout_ms = request.timeout_ms or runtime.pipelines.deadline_ms
+    app.coordination.admit(
+        pipeline,
+        shard_queue=shard_queue(shard),
+        max_depth=runtime.shards.max_depth,
+        tenant=tenant_of(request.scope.wire_form()),
+        ttl_ms=timeout_ms + runtime.results.expires_ms,
+    )
     deadline = app.records.open(pipeline, request, shard=shard, deadline_ms=timeout_ms)
     timed = request.model_copy(update={"deadline_ms": deadline})
     answer_canvas(app, timed, pipeline).apply_async()

@@ -1,0 +1,178 @@
+"""What the routes do, apart from HTTP: one tenant's calls, tasks and events. Nothing blocks the loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Final, TypeVar, cast
+
+from kombu.exceptions import OperationalError
+
+from ditto_tasks.client import AsyncDitto, AsyncPending, Event
+from ditto_tasks.client.answering import cancel_answer
+from ditto_tasks.client.connections import CONNECTION_ERRORS
+from ditto_tasks.client.models import read_json
+from ditto_tasks.client.protocol import Call, Finished, node_call
+from ditto_tasks.errors import ContextError, DittoError
+from ditto_tasks.json_values import JsonObject, JsonValue
+from ditto_tasks.models import from_wire
+from ditto_tasks.nodes import NODES
+from ditto_tasks.pipelines.models import AnswerOptions, Search
+from ditto_tasks.task import OPTIONS_KEY
+from ditto_tasks.tenants import session_within, tenant_session
+from ditto_tasks.web.failures import failure_of, not_found, status_of_task, unavailable
+from ditto_tasks.web.following import STREAMS, follow
+from ditto_tasks.web.headers import positions
+from ditto_tasks.web.lookup import TaskLookup
+from ditto_tasks.web.models import AnswerBody, Body, CallQuery
+
+PUBLISH_S: Final = 8.0  # longer than connecting may take; a caller who is told 503 comes again
+AWAY: Final = (OperationalError, TimeoutError, *CONNECTION_ERRORS)
+
+T = TypeVar("T")
+AnswerOptionsOf = Callable[[str], AnswerOptions]
+
+
+def own_memories(tenant: str) -> AnswerOptions:
+    """Search the memories of the tenant's namespace, and no others."""
+    return {"searches": [Search(input={"filter": {"namespace": tenant}})]}
+
+
+@dataclass(frozen=True, slots=True)
+class ContextCall:
+    """A request for a CONTEXT node."""
+
+    tenant: str
+    session: str
+    node: str
+    body: Body
+    query: CallQuery
+    expected_version: str | None = None
+    operation_id: str | None = None
+
+    def ready(self) -> Call[JsonValue]:
+        """The call, checked as the node will check it; INVALID_INPUT names the path in the body."""
+        wire: JsonObject = {**self.body.given(), "scope": self._scope()}
+        if self.expected_version is not None:
+            wire["expectedVersion"] = self.expected_version
+        model = NODES[self.node].input_model
+        if model is not None:
+            from_wire(model, wire, error=ContextError)
+        options: JsonObject = {**self.query.options(), "reply": "receipt"}
+        if self.operation_id is not None:
+            options["operationId"] = self.operation_id
+        return node_call(self.node, {**wire, OPTIONS_KEY: options}, read_json)
+
+    def _scope(self) -> JsonObject:
+        return {"sessionId": tenant_session(self.tenant, self.session), **self.query.ids()}
+
+
+class WebService:
+    """Tasks of tenants over one client, which stays its owner's to close."""
+
+    def __init__(self, client: AsyncDitto, answer_options: AnswerOptionsOf, wait_s: float) -> None:
+        self._client = client
+        self._answer_options = answer_options
+        self._wait_s = wait_s
+        self._lookup = TaskLookup(client)
+
+    async def submit(self, call: ContextCall) -> str:
+        """Publish the call; its task's id. Raises what is refused at publish."""
+        ready = await asyncio.to_thread(call.ready)  # a large body takes a while
+        return await self._sent(self._client.send(ready))
+
+    async def answer(self, tenant: str, session: str, body: AnswerBody) -> str:
+        """Start the answering pipeline; its id."""
+        asked = {name: getattr(body, name) for name in body.model_fields_set - {"question"}}
+        options = cast("AnswerOptions", {**self._answer_options(tenant), **asked})
+        scope: JsonObject = {"sessionId": tenant_session(tenant, session)}
+        return await self._sent(self._client.answer(scope, body.question, **options))
+
+    async def end(self, task_id: str, *, wait: bool) -> Finished | None:
+        """The end of a task, waited for if so wanted; None if it runs for longer."""
+        if not wait:
+            return None
+        try:
+            async with asyncio.timeout(self._wait_s):
+                return await self._client.ended(task_id)
+        except TimeoutError:
+            return None
+
+    async def state(self, tenant: str, task_id: str) -> JsonObject:
+        """How a tenant's task stands."""
+        await self._must_own(tenant, task_id)
+        return shown(tenant, task_id, await answered(self._lookup.end(task_id)))
+
+    async def events(self, tenant: str, task_id: str, last_event_id: str | None) -> AsyncIterator[Event]:
+        """What a tenant's task says, after the event with this id; the last event is `end`, its state."""
+        after = positions(last_event_id, STREAMS)
+        await self._must_own(tenant, task_id)
+        return self._follow(tenant, task_id, after)
+
+    async def cancel(self, tenant: str, task_id: str) -> JsonObject:
+        """Ask a tenant's task to stop; how it stands."""
+        await self._must_own(tenant, task_id)
+        await answered(self._client.in_order(lambda: self._cancel(task_id)))
+        return await self.state(tenant, task_id)
+
+    async def close(self) -> None:
+        """Close this loop's own connections."""
+        await self._lookup.close()
+
+    async def _follow(self, tenant: str, task_id: str, after: list[str]) -> AsyncIterator[Event]:
+        async for event in follow(self._client, task_id, after):
+            yield event
+        state = shown(tenant, task_id, await self._client.ended(task_id))
+        yield Event("", "end", state)
+
+    async def _must_own(self, tenant: str, task_id: str) -> None:
+        if await answered(self._lookup.tenant(task_id)) != tenant:
+            raise not_found()
+
+    async def _sent(self, pending: AsyncPending[T]) -> str:
+        try:
+            await answered(pending.sent())
+        except DittoError:
+            pending.withdraw()
+            raise
+        return pending.id
+
+    def _cancel(self, task_id: str) -> None:
+        app = self._client.blocking.app
+        record = app.records.load(task_id)
+        if record is None:
+            app.coordination.cancel(task_id)
+        else:
+            cancel_answer(app, record.request, task_id)
+
+
+async def answered(work: Awaitable[T]) -> T:
+    """What a server answers in time; unreachable ones are a typed error without an address."""
+    try:
+        async with asyncio.timeout(PUBLISH_S):
+            return await work
+    except AWAY as exc:
+        raise unavailable() from exc
+
+
+def shown(tenant: str, task_id: str, end: Finished | None) -> JsonObject:
+    """A task's state as its tenant sees it."""
+    if end is None:
+        return {"id": task_id, "status": "running"}
+    if end.error is None:
+        return {"id": task_id, "status": "success", "result": as_seen(tenant, end.result)}
+    error = end.error if isinstance(end.error, DittoError) else DittoError("TASK_FAILED", "the task failed")
+    return {"id": task_id, "status": status_of_task(error), "error": failure_of(error)}
+
+
+def as_seen(tenant: str, result: JsonValue) -> JsonValue:
+    """A result with the session's id as the tenant knows it, without the prefix."""
+    scope = result.get("scope") if isinstance(result, Mapping) else None
+    session = scope.get("sessionId") if isinstance(scope, Mapping) else None
+    if not isinstance(session, str):
+        return result
+    return {
+        **cast(JsonObject, result),
+        "scope": {**cast(JsonObject, scope), "sessionId": session_within(tenant, session)},
+    }
