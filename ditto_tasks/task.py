@@ -24,9 +24,9 @@ NO_EPOCH: Final = 0  # of a call that came through no shard
 _SHARED: Final = frozenset({"operationId", "deadlineMs", "bind"})
 _OF_NODE: Final[Mapping[str, frozenset[str]]] = {
     "CONTEXT.LOAD": frozenset({"reply", "consistency", "ifAbsent"}),
-    "CONTEXT.SELECT": frozenset({"reply", "consistency"}),
+    "CONTEXT.SELECT": frozenset({"reply", "consistency", "explain"}),
     "CONTEXT.UPDATE": frozenset({"reply", "onMissing"}),
-    "CONTEXT.COMPRESS": frozenset({"reply"}),
+    "CONTEXT.COMPRESS": frozenset({"reply", "explain"}),
 }
 _OF_DOMAIN: Final[Mapping[str, frozenset[str]]] = {
     "INFER": frozenset({"onUnknown", "retries", "timeoutMs"}),
@@ -40,6 +40,7 @@ class TaskOptions(WireModel):
     operation_id: NonEmptyText | None = None
     reply: Literal["receipt", "context", "none"] | None = None
     consistency: Literal["any", "session"] = "any"
+    explain: bool = Field(default=False, strict=True)  # answer with a selection receipt, too
     if_absent: bool = Field(default=False, strict=True)
     on_missing: Literal["fail", "create"] = "fail"
     on_unknown: Literal["fail", "repeat"] = "fail"

@@ -18,6 +18,7 @@ COMMANDS: Final = {
     "demo": "ditto_tasks.cli.demo:demo",
     "doctor": "ditto_tasks.cli.doctor:doctor",
     "erase": "ditto_tasks.cli.erase:erase",
+    "explain": "ditto_tasks.cli.explain:explain",
     "health": "ditto_tasks.cli.health:health",
     "memory": "ditto_tasks.cli.memory:memory",
     "metrics": "ditto_tasks.cli.metrics:metrics",

@@ -15,7 +15,8 @@ class Receipt(WireModel):
     """What a scoped CONTEXT call tells instead of the whole context.
 
     Sizes are absent where a repeated call finds that the state has moved on. `selection` and `context`
-    are there when SELECT or LOAD {scope} was asked for a receipt.
+    are there when SELECT or LOAD {scope} was asked for a receipt, and `explanation` with the option
+    `explain`: it is a `SelectionReceipt`.
     """
 
     scope: JsonMap
@@ -26,6 +27,7 @@ class Receipt(WireModel):
     replayed: bool = False
     selection: JsonMap | None = None
     context: JsonMap | None = None
+    explanation: JsonMap | None = None
 
 
 ContextReply: TypeAlias = Receipt | Context | None  # by the option `reply`, and whether there was a scope

@@ -75,7 +75,13 @@ class OperationQueue(Protocol):
 class Recorder(Protocol):
     """Takes down why each item was kept, dropped or skipped."""
 
-    def note(self, item_id: str, **facts: JsonValue) -> None:
+    def begin(self, request: SelectInput | CompressInput, execution: ContextExecution) -> None:
+        """A node starts on this request, whose context was read."""
+
+    def estimated(self, content: JsonValue, tokens: int) -> None:
+        """What the injected estimator answered for a content."""
+
+    def note(self, item: ContextItem, **facts: JsonValue) -> None:
         """Add facts about an item to those that are noted already."""
 
 

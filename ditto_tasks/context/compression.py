@@ -59,7 +59,7 @@ def compress_steps(request: CompressInput, execution: ContextExecution) -> Steps
     if not budget.holds(*_size(protected, costs)):
         raise ContextError("BUDGET_UNSATISFIABLE", "the protected items alone are over the budget")
     dropped = _dropped(groups, costs, budget)
-    _note(execution, items, groups, costs, dropped)
+    _note(execution, items, groups, None if budget.tokens is None else costs, dropped)
     return Context.assemble({"items": tuple(item for at, item in enumerate(items) if at not in dropped)})
 
 
@@ -99,7 +99,7 @@ def _note(
     execution: ContextExecution,
     items: tuple[ContextItem, ...],
     groups: list[_Group],
-    costs: list[int],
+    costs: list[int] | None,
     dropped: set[int],
 ) -> None:
     """Tell the receipt, if there is to be one, why each group stayed or went."""
@@ -111,8 +111,9 @@ def _note(
             gone = at in dropped
             reason = "protected" if group.protected else "among the least worth keeping" if gone else "fits"
             verdict = "dropped" if gone else "kept"
+            tokens = costs[at] if costs else None
             recorder.note(
-                items[at].id, verdict=verdict, reason=reason, score=group.keep, tokens=costs[at], unit=index
+                items[at], verdict=verdict, reason=reason, score=group.keep, tokens=tokens, unit=index
             )
 
 

@@ -10,6 +10,7 @@ from ditto_tasks.context.base import (
     ContextCompressor,
     ContextExecution,
     ContextSelector,
+    ContextServices,
     Items,
 )
 from ditto_tasks.context.inputs import CompressInput, SelectInput, SelectStrategy
@@ -67,6 +68,18 @@ class NamedCompressors:
         if isinstance(given, cls):
             return cls({**built_in, **given.by_name}, given.otherwise)
         return cls(built_in, given)
+
+
+def the_selector(services: ContextServices, strategy: SelectStrategy | None) -> ContextSelector | None:
+    """Who serves a strategy of the kind "provider"."""
+    found = services.selector
+    return found.find(strategy) if isinstance(found, NamedSelectors) else found
+
+
+def the_compressor(services: ContextServices, strategy: SelectStrategy | None) -> ContextCompressor | None:
+    """Who serves a call of COMPRESS; None is the default."""
+    found = services.compressor
+    return found.find(strategy) if isinstance(found, NamedCompressors) else found
 
 
 def _name(strategy: SelectStrategy | None) -> str:

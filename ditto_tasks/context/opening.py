@@ -12,6 +12,7 @@ from ditto_tasks.context.conversations.selector import NAME as CONVERSATION
 from ditto_tasks.context.conversations.selector import ConversationCompressor, ConversationSelector
 from ditto_tasks.context.named import NamedCompressors, NamedSelectors
 from ditto_tasks.context.policy import ContextPolicy
+from ditto_tasks.context.receipts import Recording
 from ditto_tasks.errors import SettingsError
 from ditto_tasks.settings import Settings
 from ditto_tasks.state.base import ContextStateStore
@@ -31,10 +32,16 @@ class OpenContext:
     unrenewing_store: ContextStateStore | None = None  # the same states; its commits renew no time to live
     _close: Callable[[], None] | None = None
     _ping: Callable[[], object] | None = None
+    recording: Recording | None = None  # of one call, whose answer is to be explained
 
     def with_store(self, store: ContextStateStore) -> ContextServices:
         """The services with another store in the place of the configured one."""
         return replace(self.services, state_store=store)
+
+    def recorded(self) -> tuple[OpenContext, Recording]:
+        """The same for one call, whose SELECT or COMPRESS leaves a receipt in the recording."""
+        recording = Recording()
+        return replace(self, recording=recording), recording
 
     def ping(self) -> None:
         """Ask the state server; raises what its client raises."""

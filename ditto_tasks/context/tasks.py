@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Final, cast
 
@@ -41,8 +42,18 @@ RECORDED: Final = frozenset(
 
 
 def run_context_task(call: TaskCall) -> JsonValue:
-    """Run one call of any of the four nodes."""
+    """Run one call of any of the four nodes; asked to, with a receipt of what was selected and why."""
     opened = call.dependencies.context()
+    if not call.options.explain:
+        return _run(call, opened)
+    opened, recording = opened.recorded()
+    answer = _run(call, opened)
+    if recording.finished is None or not isinstance(answer, dict) or answer.get("replayed"):
+        return answer
+    return {**answer, "explanation": to_wire(recording.finished)}
+
+
+def _run(call: TaskCall, opened: OpenContext) -> JsonValue:
     if "scope" not in call.wire or opened.services.state_store is None:
         return _explicit(call, opened)  # which also says, in the specified order, that there is no store
     if call.node == "CONTEXT.SELECT" or (call.node == "CONTEXT.LOAD" and "sources" not in call.wire):
@@ -142,7 +153,7 @@ def _answer(call: TaskCall, opened: OpenContext, outcome: Outcome, now: StoredCo
 
 def _measured(context: Context, call: TaskCall, opened: OpenContext) -> JsonObject:
     """Items and tokens. An estimator that fails here does not undo what was committed: null then."""
-    execution = _execution(call, opened, opened.services)
+    execution = replace(_execution(call, opened, opened.services), recorder=None)
     try:
         tokens = sum(drive(count_tokens(item, execution)) for item in context.items)
     except Exception:  # noqa: BLE001 -- an injected service; the mutation itself stands
@@ -153,7 +164,10 @@ def _measured(context: Context, call: TaskCall, opened: OpenContext) -> JsonObje
 def _execute(call: TaskCall, opened: OpenContext, services: ContextServices) -> Context | ContextSelection:
     """The node as in process; what a service raises becomes a ServiceError without its text."""
     try:
-        return drive(dispatch(call.node, call.wire, _execution(call, opened, services), drive))
+        result = drive(dispatch(call.node, call.wire, _execution(call, opened, services), drive))
+        if opened.recording is not None:
+            opened.recording.finish(result)
+        return result
     except DittoError:
         raise
     except Exception as exc:
@@ -162,7 +176,7 @@ def _execute(call: TaskCall, opened: OpenContext, services: ContextServices) -> 
 
 
 def _execution(call: TaskCall, opened: OpenContext, services: ContextServices) -> ContextExecution:
-    return ContextExecution(opened.policy, services, call.token)
+    return ContextExecution(opened.policy, services, call.token, recorder=opened.recording)
 
 
 def _mutation_store(call: TaskCall, opened: OpenContext) -> MutationStore:

@@ -23,6 +23,8 @@ def count_tokens(item: ContextItem, execution: ContextExecution) -> Steps[int]:
     tokens = safe_integer(answer)
     if tokens is None or tokens < 0:
         raise ContextError("INVALID_PROVIDER_OUTPUT", "a token estimate is not a whole number >= 0")
+    if execution.recorder is not None:
+        execution.recorder.estimated(item.content, tokens)
     return tokens
 
 

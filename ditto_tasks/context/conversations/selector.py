@@ -86,7 +86,7 @@ def _planned(
         interrupted, continued = yield from _costs(_STAND_INS, budget, execution)
     unit_scores = [max([scores[at] for at in unit.positions]) for unit in units]
     plan = plan_units(units, Sizes(costs, interrupted, continued), unit_scores, budget, options)
-    _note(execution, items, units, plan, scores, costs)
+    _note(execution, items, units, plan, scores, None if budget.tokens is None else costs)
     kept = {at for index in plan.kept for at in units[index].positions}
     return [item for at, item in enumerate(items) if at in kept]
 
@@ -105,7 +105,7 @@ def _note(
     units: Sequence[Unit],
     plan: Plan,
     scores: Sequence[float],
-    costs: Sequence[int],
+    costs: Sequence[int] | None,
 ) -> None:
     """Tell the receipt, if there is to be one, why each unit stayed or went."""
     recorder = execution.recorder
@@ -116,11 +116,11 @@ def _note(
         reason = plan.kept[index] if kept else plan.dropped[index]
         for at in unit.positions:
             recorder.note(
-                items[at].id,
+                items[at],
                 verdict="kept" if kept else "dropped",
                 reason=reason,
                 score=scores[at],
-                tokens=costs[at],
+                tokens=costs[at] if costs else None,
                 unit=index,
                 turn=unit.turn,
             )
@@ -131,7 +131,7 @@ def _eligible(items: Sequence[ContextItem], execution: ContextExecution) -> list
     hidden = {at for unit in units_of(items) for at in unit.positions if not _all_eligible(unit, items)}
     if execution.recorder is not None:
         for at in hidden:
-            execution.recorder.note(items[at].id, verdict="skipped", reason="not eligible for memory")
+            execution.recorder.note(items[at], verdict="skipped", reason="not eligible for memory")
     return [item for at, item in enumerate(items) if at not in hidden]
 
 

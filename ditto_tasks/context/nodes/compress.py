@@ -7,15 +7,15 @@ from ditto_tasks.context.compression import Budget, check_compressed, compress_s
 from ditto_tasks.context.inputs import CompressInput
 from ditto_tasks.context.items import check_inline
 from ditto_tasks.context.models import Context, parse_context
-from ditto_tasks.context.named import NamedCompressors
+from ditto_tasks.context.named import the_compressor
 from ditto_tasks.context.steps import SteppedCompressor, Steps
 from ditto_tasks.errors import ContextError
 
 
 def compress_node_steps(request: CompressInput, execution: ContextExecution) -> Steps[Context]:
-    compressor = execution.services.compressor
-    if isinstance(compressor, NamedCompressors):
-        compressor = compressor.find(request.strategy)
+    if execution.recorder is not None:
+        execution.recorder.begin(request, execution)
+    compressor = the_compressor(execution.services, request.strategy)
     if compressor is None:
         result = yield from compress_steps(request, execution)
         for item in result.items:

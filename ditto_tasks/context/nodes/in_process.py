@@ -21,6 +21,7 @@ from ditto_tasks.context.nodes.arguments import (
 from ditto_tasks.context.nodes.dispatch import dispatch
 from ditto_tasks.context.nodes.table import COMPRESS, LOAD, SELECT, UPDATE, ContextResult
 from ditto_tasks.context.policy import ContextPolicy
+from ditto_tasks.context.receipts import Explained, Recording
 from ditto_tasks.context.steps import drive, drive_async
 from ditto_tasks.errors import ContextError
 from ditto_tasks.state.commands import ForeignClient
@@ -80,6 +81,20 @@ class ContextNodes(_Nodes):
     ) -> ContextResult:
         """Run a node by its type; a missing input is refused, as null is."""
         return drive(dispatch(node, input, self._execution(call), drive))
+
+    def explain(
+        self,
+        node: str,
+        input: object = None,  # noqa: A002 -- the name that the specification gives it
+        *,
+        call: CancelToken | None = None,
+    ) -> Explained:
+        """Run SELECT or COMPRESS, and tell of each item why it was kept, dropped or skipped.
+
+        COMPRESS with a scope writes, as it always does.
+        """
+        execution, recording = _recorded(self._execution(call), node)
+        return Explained.of(drive(dispatch(node, input, execution, drive)), recording)
 
     def load(
         self,
@@ -144,6 +159,20 @@ class AsyncContextNodes(_Nodes):
         """Run a node by its type; a missing input is refused, as null is."""
         return await drive_async(dispatch(node, input, self._execution(call), drive_async))
 
+    async def explain(
+        self,
+        node: str,
+        input: object = None,  # noqa: A002 -- the name that the specification gives it
+        *,
+        call: CancelToken | None = None,
+    ) -> Explained:
+        """Run SELECT or COMPRESS, and tell of each item why it was kept, dropped or skipped.
+
+        COMPRESS with a scope writes, as it always does.
+        """
+        execution, recording = _recorded(self._execution(call), node)
+        return Explained.of(await drive_async(dispatch(node, input, execution, drive_async)), recording)
+
     async def load(
         self,
         request: LoadInput | Wire | None = None,
@@ -187,6 +216,13 @@ class AsyncContextNodes(_Nodes):
     ) -> Context:
         """The context within its budgets."""
         return _context(await self.execute(COMPRESS, merged(request, arguments), call=call))
+
+
+def _recorded(execution: ContextExecution, node: str) -> tuple[ContextExecution, Recording]:
+    if node not in (SELECT, COMPRESS):
+        raise ContextError("UNKNOWN_NODE", f"only {SELECT} and {COMPRESS} have receipts")
+    recording = Recording()
+    return replace(execution, recorder=recording), recording
 
 
 def _with_redis(services: ContextServices, redis: RedisOptions | None) -> ContextServices:

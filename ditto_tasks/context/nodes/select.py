@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ditto_tasks.context.base import ContextExecution, ContextSelector
+from ditto_tasks.context.base import ContextExecution
 from ditto_tasks.context.inputs import SelectInput
 from ditto_tasks.context.items import check_inline
 from ditto_tasks.context.models import Context, ContextItem, ContextSelection
-from ditto_tasks.context.named import NamedSelectors
+from ditto_tasks.context.named import the_selector
 from ditto_tasks.context.selection import default_select, ranking
 from ditto_tasks.context.steps import SteppedSelector, Steps
 from ditto_tasks.context.tokens import count_tokens, tightest
@@ -16,6 +16,8 @@ from ditto_tasks.errors import ContextError
 
 
 def select_steps(request: SelectInput, execution: ContextExecution) -> Steps[ContextSelection]:
+    if execution.recorder is not None:
+        execution.recorder.begin(request, execution)
     candidates = yield from _candidates(request, execution)
     if not isinstance(candidates, (list, tuple)):
         raise ContextError("INVALID_PROVIDER_OUTPUT", "the strategy's answer is not a list")
@@ -34,7 +36,7 @@ def _candidates(request: SelectInput, execution: ContextExecution) -> Steps[obje
     if kind == "default":
         return _by_default(request, execution)
     services = execution.services
-    strategy = services.rag_strategy if kind == "rag" else _selector(request, services.selector)
+    strategy = services.rag_strategy if kind == "rag" else the_selector(services, request.strategy)
     if strategy is None:
         raise ContextError("STRATEGY_UNAVAILABLE", f"no service for the strategy kind {kind} is configured")
     if isinstance(strategy, SteppedSelector):
@@ -47,12 +49,8 @@ def _by_default(request: SelectInput, execution: ContextExecution) -> tuple[Cont
         return default_select(request)
     ranked = ranking(request)
     for each in ranked:
-        execution.recorder.note(each.item.id, score=each.score)
+        execution.recorder.note(each.item, score=each.score)
     return tuple(each.item for each in ranked)
-
-
-def _selector(request: SelectInput, selector: ContextSelector | None) -> ContextSelector | None:
-    return selector.find(request.strategy) if isinstance(selector, NamedSelectors) else selector
 
 
 def _walk(
@@ -73,23 +71,17 @@ def _walk(
             break
         seen.add(item.id)
         check_inline(item, policy)
-        tokens = 0
+        fits, tokens = True, None
         if budget is not None:
             tokens = yield from count_tokens(item, execution)
-            if used + tokens > budget:
-                _note(execution, item, tokens, used, kept=False)
-                continue
-            used += tokens
-        chosen.append(item)
-        _note(execution, item, tokens, used, kept=True)
+            fits = used + tokens <= budget
+            used += tokens if fits else 0
+        if execution.recorder is not None:
+            verdict = "kept" if fits else "dropped"
+            execution.recorder.note(item, verdict=verdict, tokens=tokens, used=used, place=len(seen))
+        if fits:
+            chosen.append(item)
     return tuple(chosen)
-
-
-def _note(execution: ContextExecution, item: ContextItem, tokens: int, used: int, *, kept: bool) -> None:
-    """Tell the receipt, if there is to be one, what the walk made of a candidate."""
-    if execution.recorder is not None:
-        verdict = "kept" if kept else "dropped"
-        execution.recorder.note(item.id, verdict=verdict, tokens=tokens, used=used, walked=True)
 
 
 def _checked(candidate: object) -> ContextItem:
