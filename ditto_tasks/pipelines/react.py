@@ -12,6 +12,7 @@ from typing import Annotated, Final, Literal, TypeAlias
 
 from pydantic import Field
 
+from ditto_tasks.errors import PipelineError
 from ditto_tasks.infer.sampling import add_usage, total_tokens
 from ditto_tasks.infer.text import content_text
 from ditto_tasks.infer.values import (
@@ -28,6 +29,8 @@ from ditto_tasks.json_values import JsonObject
 from ditto_tasks.models import NodeError, NodeResult, NonEmptyText, WireModel, to_wire
 
 ACT_TOOL: Final = "INTERACTION.ACT.TOOL"
+ACT_MCP: Final = "INTERACTION.ACT.MCP"
+OUTPUT: Final = "INTERACTION.OUTPUT"
 # after these nobody knows what the action did, or nobody wants more of them
 _ENDING: Final = frozenset({"cancelled", "timeout", "unknown"})
 Positive = Annotated[int, Field(ge=1, strict=True)]
@@ -117,6 +120,21 @@ def next_step(request: ReactRequest, state: ReactState, *, elapsed_ms: int) -> N
         first = state.pending[0]
         return Act(first.target_node or ACT_TOOL, first)
     return AskModel(_sample_input(request, state))
+
+
+def action_input(node: str, request: ActionRequest) -> JsonObject:
+    """The node's input for a request: its arguments are a tool's, or `{server, name, arguments}` of an
+    MCP tool, or `{content}` of an output."""
+    given = request.arguments
+    if node == ACT_TOOL:
+        return {"call": {"id": request.id, "name": request.name, "arguments": given}}
+    if node == ACT_MCP:
+        call = {"id": request.id, "name": given.get("name"), "arguments": given.get("arguments", {})}
+        return {"operation": "invoke", "server": given.get("server"), "call": call}
+    if node == OUTPUT:
+        message: JsonObject = {"role": "assistant", "content": given.get("content")}
+        return {"deliveryId": request.id, "message": message}
+    raise PipelineError("UNSUPPORTED_ACTION", "react acts on tools, MCP servers and outputs", {"node": node})
 
 
 def _spent(limits: ReactLimits, state: ReactState, elapsed_ms: int) -> str | None:
