@@ -129,6 +129,15 @@ def test_mcp(app: DittoCelery) -> None:
     assert done["result"]["structuredContent"] == {"got": {"k": 1}}
 
 
+def test_content_stays_out_of_the_log(app: DittoCelery, worker: WorkerProcess) -> None:
+    """Arguments, results and outputs of actions are not in the worker's log."""
+    ask(app, ACT, **tool("count", key="canary-key"))
+    ask(app, "INTERACTION.OUTPUT", deliveryId="d2", message={"role": "assistant", "content": "canary-text"})
+    with pytest.raises(InteractionError):
+        ask(app, ACT, **tool("denied", text="canary-argument"))
+    assert "canary" not in worker.logs()
+
+
 def test_timeout_leaves_the_worker_alive(app: DittoCelery) -> None:
     """A tool that hangs is a timeout at the task's timeoutMs, and the next task runs."""
     late = ask(app, ACT, **tool("count", key="t1", hang="before"), ditto={"timeoutMs": 200})
