@@ -11,6 +11,7 @@ from ditto_tasks.memory.base import MemorySearchProvider, MemoryStore
 from ditto_tasks.memory.nodes import MemoryNodes
 from ditto_tasks.memory.stores.sql import SqlMemoryStore
 from ditto_tasks.memory.stores.sql.tables import DEFAULT_TABLE
+from ditto_tasks.memory.stores.sql.vectors import Embedding
 from ditto_tasks.retrieval.providers.http_embedding import open_embedding
 
 if TYPE_CHECKING:
@@ -52,12 +53,23 @@ def open_store(settings: Settings) -> SqlMemoryStore | QdrantMemoryStore:
     variable, url = _configured(settings)
     scheme = url.split(":", 1)[0]
     if scheme.split("+", 1)[0] in SQL_SCHEMES:
-        return SqlMemoryStore(url, table=settings.connections.memory_postgres_table or DEFAULT_TABLE)
+        table = settings.connections.memory_postgres_table or DEFAULT_TABLE
+        return SqlMemoryStore(url, table=table, embedding=_embedding(settings, scheme))
     if scheme in QDRANT_SCHEMES:
         return _open_qdrant(settings, url)
     if variable == QDRANT_URL:
         return _open_qdrant(settings, _with_collection(settings, url))
     raise _refused(variable, "must be a sqlite, postgresql, mysql or qdrant URL")
+
+
+def _embedding(settings: Settings, scheme: str) -> Embedding | None:
+    """On PostgreSQL, where an embedding service and its dimensions are configured."""
+    found = settings.connections
+    provider = open_embedding(settings)
+    dimensions = found.memory_embedding_dimensions
+    if provider is None or dimensions is None or not scheme.startswith("postgres"):
+        return None
+    return Embedding(provider, dimensions, found.embedding_model or "")
 
 
 def _open_qdrant(settings: Settings, url: str) -> QdrantMemoryStore:

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from ditto_tasks.settings import Settings
 
 MEMORY_TARGET: Final = "memory"
-TEXT_STRATEGIES: Final = ("keyword", "substring")
 
 
 def open_retrieval(settings: Settings, services: Mapping[str, object]) -> RetrievalNodes:
@@ -34,7 +33,7 @@ def open_retrieval(settings: Settings, services: Mapping[str, object]) -> Retrie
 
 def memory_target(store: MemorySearchProvider) -> Target:
     """A memory store's searches as a target."""
-    names = TEXT_STRATEGIES if isinstance(store, SqlMemoryStore) else ("vector",)
+    names = store.strategies if isinstance(store, SqlMemoryStore) else ("vector",)
     return Target(names[0], {name: MemoryRetrieval(store, strategy=name) for name in names})
 
 

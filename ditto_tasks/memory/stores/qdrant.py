@@ -38,6 +38,7 @@ from ditto_tasks.memory.records import (
     new_ids,
     patched,
     same_record,
+    text_to_embed,
 )
 from ditto_tasks.memory.stores import qdrant_points as points
 from ditto_tasks.retrieval.answers import as_vector, checked_vectors
@@ -221,7 +222,7 @@ class QdrantMemoryStore:
             self._client.upsert(self._collection, structs, wait=True, update_mode=mode)
 
     def _vectors(self, items: Sequence[MemoryItem]) -> Mapping[str, Vector]:
-        texts = {item.id: text for item in items if (text := points.text_to_embed(item.content)) is not None}
+        texts = {item.id: text for item in items if (text := text_to_embed(item.content)) is not None}
         if self._embedding is None or not texts:
             return {}
         answer = self._embedding.embed(list(texts.values()), CancelToken())

@@ -110,12 +110,6 @@ def ranges(wanted: MemoryFilter) -> list[Bound]:
     return [bound for bound in wanted.bounds if bound.operator != "eq"]
 
 
-def text_to_embed(content: JsonValue) -> str | None:
-    """A text content, or the text of an object's `text`; None for a record without a vector."""
-    text = content.get("text") if isinstance(content, dict) else content
-    return text if isinstance(text, str) and text.strip() else None
-
-
 def _within(facet: tuple[str, str], bound: Bound) -> bool:
     path, value = facet
     if path != bound.path or value[0] != bound.value[0]:

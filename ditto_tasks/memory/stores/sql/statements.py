@@ -17,14 +17,17 @@ from ditto_tasks.memory.stores.sql.core import (
     and_,
     bindparam,
     cast,
+    column,
     false,
     func,
     or_,
     select,
+    table,
 )
 from ditto_tasks.memory.stores.sql.dialects import Dialect
-from ditto_tasks.memory.stores.sql.tables import Tables
+from ditto_tasks.memory.stores.sql.tables import Tables, VectorType
 
+FURTHEST: Final = 2.0  # the cosine distance of opposite vectors, with room for rounding below
 Record = tuple[str, str | None, str, str | None]  # id, memory_key, content, metadata
 _COMPARE: Final[Mapping[str, Callable[[ColumnElement[str], str], ColumnElement[bool]]]] = {
     "eq": lambda value, other: value == other,
@@ -56,6 +59,21 @@ def named_records(tables: Tables, dialect: Dialect, column: str) -> Select[Recor
     return records(tables).where(own, dialect.among(memories[column], "names")).order_by(memories.id)
 
 
+def nearest(tables: Tables, vector: str, condition: ColumnElement[bool]) -> Select[*tuple[object, ...]]:
+    """Records and their cosine to a vector, nearest first; a null vector is near to nothing."""
+    vectors = table(f"{tables.name}_vectors", column("memory_id", String), column("embedding"))
+    asked = cast(bindparam("vector", vector, type_=String), VectorType)
+    distance = vectors.c.embedding.op("<=>")(asked)
+    score = (1 - distance).label("score")
+    return (
+        records(tables)
+        .add_columns(score)
+        .join(vectors, vectors.c.memory_id == tables.memories.c.id)
+        .where(condition, distance <= FURTHEST)  # the distance from a null vector is NaN, above every number
+        .order_by(distance, tables.memories.c.id)
+    )
+
+
 def passes(tables: Tables, namespace: str, wanted: MemoryFilter) -> ColumnElement[bool]:
     """The condition that a record is in ``namespace`` and passes the filter."""
     memories = tables.memories.c
@@ -77,9 +95,9 @@ def ordering(tables: Tables, order_by: Sequence[OrderBy]) -> list[tuple[ColumnEl
 def after(order: Sequence[tuple[ColumnElement[object], bool]], position: Position) -> ColumnElement[bool]:
     """The condition that a record comes after ``position`` in ``order``."""
     alternatives = []
-    for index, (column, descending) in enumerate(order):
+    for index, (value_of, descending) in enumerate(order):
         same = [earlier == value for (earlier, _), value in zip(order[:index], position, strict=False)]
-        beyond = column < position[index] if descending else column > position[index]
+        beyond = value_of < position[index] if descending else value_of > position[index]
         alternatives.append(and_(*same, beyond))
     return or_(*alternatives)
 

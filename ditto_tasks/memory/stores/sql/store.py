@@ -9,7 +9,7 @@ from threading import Event
 from typing import Self
 
 from ditto_tasks.errors import MemoryError
-from ditto_tasks.json_values import JsonObject
+from ditto_tasks.json_values import JsonObject, JsonValue
 from ditto_tasks.memory.cursors import query_digest, read_cursor, write_cursor
 from ditto_tasks.memory.erasure import Subject
 from ditto_tasks.memory.filters import parse_filter
@@ -31,19 +31,35 @@ from ditto_tasks.memory.stores.sql.dialects import DIALECTS
 from ditto_tasks.memory.stores.sql.engine import open_engine, reading, translated_errors
 from ditto_tasks.memory.stores.sql.rows import Record, read_item
 from ditto_tasks.memory.stores.sql.tables import DEFAULT_TABLE, Tables
+from ditto_tasks.memory.stores.sql.vectors import (
+    Embedding,
+    create_vectors,
+    put_vectors,
+    require_vectors,
+    vector_text,
+)
+from ditto_tasks.retrieval.base import Vector
 
 
 class SqlMemoryStore:
     """A `MemoryStore` and `MemorySearchProvider` over one database; ``within`` gives views of one namespace.
 
     Nothing is connected before the first call. A SQLite file then gets its schema; a server's is made by
-    ``ditto memory init``.
+    ``ditto memory init``. With an ``embedding`` texts have vectors and there is the strategy vector.
     """
 
     def __init__(
-        self, url: str, *, table: str = DEFAULT_TABLE, clock_ms: Callable[[], int] | None = None
+        self,
+        url: str,
+        *,
+        table: str = DEFAULT_TABLE,
+        embedding: Embedding | None = None,
+        clock_ms: Callable[[], int] | None = None,
     ) -> None:
         self._engine = open_engine(url)
+        if embedding is not None and self._engine.dialect.name != "postgresql":
+            raise MemoryError.invalid_input("/embedding", "vectors need PostgreSQL or Qdrant")
+        self._embedding = embedding
         self._tables = Tables.named(table, backend=self._engine.dialect.name)
         self._reads = reading(self._engine)
         self._dialect = DIALECTS[self._engine.dialect.name]
@@ -63,12 +79,19 @@ class SqlMemoryStore:
     def migrate(self) -> tuple[int, int]:
         """Create or update the schema; (version before, version now)."""
         with translated_errors():
-            return schema.migrate(self._engine, self._tables)
+            versions = schema.migrate(self._engine, self._tables)
+            if self._embedding is not None:
+                with self._engine.begin() as connection:
+                    create_vectors(connection, self._tables, self._embedding)
+        return versions
 
     def ping(self) -> None:
         """Raise unless the database answers and its schema is current."""
         with translated_errors():
             schema.require_current(self._engine, self._tables)
+            if self._embedding is not None:
+                with self._engine.connect() as connection:
+                    require_vectors(connection, self._tables, self._embedding)
 
     def close(self) -> None:
         """Close all connections; views share them."""
@@ -98,10 +121,19 @@ class SqlMemoryStore:
         cursor = write_cursor(page[-1][4:], digest) if len(rows) > len(page) else None
         return QueryPage.assemble({"items": tuple(map(read_item, page)), "next_cursor": cursor})
 
+    @property
+    def strategies(self) -> tuple[str, ...]:
+        """The strategies of SEARCH, the default one first."""
+        return ("keyword", "substring") if self._embedding is None else ("keyword", "substring", "vector")
+
     def search(self, search: Search) -> list[MemorySearchResult]:
         strategy = search.strategy or "keyword"
-        if strategy not in ("keyword", "substring"):
-            raise MemoryError("UNSUPPORTED_STRATEGY", "strategy: must be keyword or substring")
+        if strategy not in self.strategies:
+            raise MemoryError(
+                "UNSUPPORTED_STRATEGY", f"strategy: must be one of {', '.join(self.strategies)}"
+            )
+        if strategy == "vector" and self._embedding is not None and not search.options:
+            return self._by_vector(self._embedding, search)
         if not isinstance(search.query, str):
             raise MemoryError.invalid_input("/query", f"the strategy {strategy} takes text")
         if search.options:
@@ -112,12 +144,19 @@ class SqlMemoryStore:
     def write(
         self, drafts: Sequence[MemoryDraft], *, operation: WriteOperation | None = None
     ) -> list[MemoryItem]:
+        vectors = self._embed({str(index): draft.content for index, draft in enumerate(drafts)})
         with self._transaction() as connection:
-            return self._batch().write(connection, drafts, operation)
+            items = self._batch().write(connection, drafts, operation)
+            self._put_vectors(connection, {item.id: vectors.get(str(n)) for n, item in enumerate(items)})
+        return items
 
     def update(self, patches: Sequence[MemoryPatch]) -> list[MemoryItem]:
+        changed = {patch.id: patch.content for patch in patches if patch.replaces_content}
+        vectors = self._embed(changed)
         with self._transaction() as connection:
-            return self._batch().update(connection, patches)
+            items = self._batch().update(connection, patches)
+            self._put_vectors(connection, {record_id: vectors.get(record_id) for record_id in changed})
+        return items
 
     def delete(self, ids: Sequence[str]) -> list[str]:
         with self._transaction() as connection:
@@ -201,6 +240,23 @@ class SqlMemoryStore:
             MemorySearchResult.assemble({"memory": read_item(row), "score": float(row[4])})
             for row in self._read(statement)
         ]
+
+    def _by_vector(self, embedding: Embedding, search: Search) -> list[MemorySearchResult]:
+        _, condition = self._condition(search.filter)
+        statement = statements.nearest(self._tables, vector_text(embedding.query(search.query)), condition)
+        return [
+            MemorySearchResult.assemble({"memory": read_item(row), "score": float(row[4])})
+            for row in self._read(statement.limit(search.limit))
+        ]
+
+    def _embed(self, contents: Mapping[str, JsonValue]) -> Mapping[str, Vector]:
+        """Before a transaction begins: it must not wait for another service."""
+        return {} if self._embedding is None else self._embedding.embed(contents)
+
+    def _put_vectors(self, connection: Connection, vectors: Mapping[str, Vector | None]) -> None:
+        if self._embedding is not None:
+            found = {record_id: vector for record_id, vector in vectors.items() if vector is not None}
+            put_vectors(connection, self._tables, list(vectors), found)
 
     def _by_substring(self, query: str, search: Search) -> list[MemorySearchResult]:
         needle = fold(query).strip()

@@ -32,6 +32,15 @@ class JsonText(UserDefinedType[str]):
         return "JSON"
 
 
+class VectorType(UserDefinedType[str]):
+    """The type of the extension `vector`."""
+
+    cache_ok = True
+
+    def get_col_spec(self, **_: object) -> str:
+        return "vector"
+
+
 class TextVector(UserDefinedType[str]):
     """PostgreSQL's index form of a document, made of its spelled words."""
 
