@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, cast
+from typing import Final
 from uuid import uuid4
 
 import click
@@ -28,8 +28,7 @@ from ditto_tasks.batch.report import Report
 from ditto_tasks.batch.running import CompressRun, left_over, open_run
 from ditto_tasks.batch.selection import indexed_scopes, listed_scopes
 from ditto_tasks.canonical import scope_key
-from ditto_tasks.cli.choosing import prefix_of
-from ditto_tasks.cli.deployment import OpenDeployment, open_deployment
+from ditto_tasks.cli.choosing import open_sessions, prefix_of
 from ditto_tasks.cli.durations import duration
 from ditto_tasks.models import Scope, to_wire
 
@@ -68,32 +67,15 @@ def compress(
     request = CompressRequest(match=prefix_of(match, tenant), **options)
     run = run_id or uuid4().hex
     click.echo(f"run {run}", err=True)
-    with open_deployment() as deployment, _report(report_file, run) as report:
-        _compress(deployment, request, run, report, listed, name_scopes=name_scopes)
+    with open_sessions() as (deployment, batch), _report(report_file, run) as report:
+        scopes = _scopes(batch, request, listed)
+        if name_scopes:
+            report.names.update({scope_key(scope): to_wire(scope) for scope in scopes})
+        rows = batch.rows(run)
+        work = open_run(deployment.app, batch.settings, rows, run, request)
+        report.write(rows.final())
+        _pump(work, report, list(left_over(scopes, report.written)))
     _conclude(report)
-
-
-def _compress(
-    deployment: OpenDeployment,
-    request: CompressRequest,
-    run: str,
-    report: Report,
-    listed: Path | None,
-    *,
-    name_scopes: bool,
-) -> None:
-    app = deployment.app
-    batch = cast("OpenBatch", app.dependencies.domain("batch"))
-    rows = batch.rows(run)
-    work = open_run(app, app.settings, rows, run, request)
-    report.write(rows.final())
-    scopes = _scopes(batch, request, listed)
-    if name_scopes:
-        report.names.update({scope_key(scope): to_wire(scope) for scope in scopes})
-    left = list(left_over(scopes, report.written))
-    work.add(left)
-    _pump(work, report, len(report.written) + len(left))
-    app.dependencies.close()
 
 
 def _scopes(batch: OpenBatch, request: CompressRequest, listed: Path | None) -> list[Scope]:
@@ -103,8 +85,10 @@ def _scopes(batch: OpenBatch, request: CompressRequest, listed: Path | None) -> 
     return list(indexed_scopes(batch.index(), request, ttl_ms=ttl_ms))
 
 
-def _pump(work: CompressRun, report: Report, total: int) -> None:
-    with _progress(total, len(report.written)) as advance:
+def _pump(work: CompressRun, report: Report, left: list[Scope]) -> None:
+    work.add(left)
+    done = len(report.written)
+    with _progress(done + len(left), done) as advance:
         while not work.is_done:
             advance(report.write(work.turn()))
 

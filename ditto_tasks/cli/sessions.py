@@ -6,17 +6,15 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import islice
-from typing import Final, cast
+from typing import Final
 
 import click
 from rich.bar import Bar
 from rich.console import Console
 from rich.table import Table
 
-from ditto_tasks.batch.opening import OpenBatch
 from ditto_tasks.canonical import canonical_json, scope_key
-from ditto_tasks.cli.choosing import prefix_of
-from ditto_tasks.cli.deployment import open_deployment
+from ditto_tasks.cli.choosing import open_sessions, prefix_of
 from ditto_tasks.cli.durations import shown
 from ditto_tasks.context.models import ContextItem
 from ditto_tasks.context.text import estimated_tokens
@@ -117,13 +115,8 @@ def reindex() -> None:
 
 @contextmanager
 def _open_index() -> Iterator[tuple[ScopeIndex, Settings]]:
-    with open_deployment() as deployment:
-        batch = cast("OpenBatch", deployment.app.dependencies.domain("batch"))
-        try:
-            with translated_errors():
-                yield batch.index(), deployment.app.settings
-        finally:
-            deployment.app.dependencies.close()
+    with open_sessions() as (_, batch), translated_errors():
+        yield batch.index(), batch.settings
 
 
 def _scope(session: str, turn: str | None, invocation: str | None) -> Scope:
