@@ -34,7 +34,8 @@ def count_calls(item: ContextItem) -> int:
     """How many calls an item makes, without taking them apart."""
     content = item.content
     if isinstance(content, dict):
-        return len(blocks_of(content.get("tool_calls")))
+        calls = content.get("tool_calls")
+        return len(calls) if isinstance(calls, list) else 0
     return 0 if isinstance(content, str) else len(calls_of(item))
 
 

@@ -78,8 +78,12 @@ class _Planner:
         return sum(len(self.units[at].positions) for at in listed), sum(self.costs[at] for at in listed)
 
     def fits(self, chosen: Iterable[int]) -> bool:
-        items, tokens = self.size(chosen)
-        return self.budget.holds(self.plan.items + items, self.plan.tokens + tokens)
+        items, tokens = self.plan.items, self.plan.tokens
+        for index in chosen:
+            if index not in self.plan.kept:
+                items += len(self.units[index].positions)
+                tokens += self.costs[index]
+        return self.budget.holds(items, tokens)
 
     def keep(self, chosen: Iterable[int], reason: str) -> None:
         for index in chosen:

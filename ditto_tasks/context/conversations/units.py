@@ -8,7 +8,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 from ditto_tasks.context.conversations.calls import answered_by, count_calls
 from ditto_tasks.context.items import is_protected
 from ditto_tasks.context.models import ContextItem
-from ditto_tasks.json_values import JsonObject, JsonValue
+from ditto_tasks.json_values import JsonValue
 
 Kind: TypeAlias = Literal["system", "user", "assistant", "orphan", "note"]
 
@@ -20,7 +20,7 @@ _KINDS: Final[dict[JsonValue, Kind]] = {
     "assistant": "assistant",
     "tool": "orphan",
 }
-_NOTHING: Final[JsonObject] = {}
+_FLAGS: Final = frozenset({"protected", "safety", "currentGoal", "pending"})
 
 
 class Unit(NamedTuple):
@@ -41,7 +41,7 @@ def units_of(items: Sequence[ContextItem]) -> list[Unit]:
     """The units of items that are in the order of their conversation, by first member."""
     members: dict[JsonValue, list[int]] = {}
     for at, item in enumerate(items):
-        group = (item.metadata or _NOTHING).get("callId")
+        group = item.metadata.get("callId") if item.metadata else None
         if isinstance(group, str) and group:
             members.setdefault(group, []).append(at)
         else:
@@ -49,8 +49,10 @@ def units_of(items: Sequence[ContextItem]) -> list[Unit]:
     units: list[Unit] = []
     turn, last = PREAMBLE, "assistant"
     for positions in members.values():
-        first = items[positions[0]]
-        kind, unanswered, protected = _alone(first) if len(positions) == 1 else _together(positions, items)
+        if len(positions) == 1:
+            kind, unanswered, protected = _alone(items[positions[0]])
+        else:
+            kind, unanswered, protected = _together([items[at] for at in positions])
         of_turn = None
         if kind in ("user", "assistant"):
             turn += kind == "user" and last != "user"  # several user messages in a row are one turn's
@@ -61,20 +63,25 @@ def units_of(items: Sequence[ContextItem]) -> list[Unit]:
 
 def _alone(item: ContextItem) -> tuple[Kind, int, bool]:
     """Kind of a unit of one item, its calls without a result, and whether it is protected."""
-    role = (item.metadata or _NOTHING).get("role")
+    metadata = item.metadata
+    if not metadata:
+        return "note", 0, False
+    role = metadata.get("role")
     kind = _KINDS.get(role, "note") if isinstance(role, str) else "note"
-    return kind, count_calls(item) if kind == "assistant" else 0, is_protected(item)
+    calls = count_calls(item) if kind == "assistant" and not isinstance(item.content, str) else 0
+    return kind, calls, kind == "system" or (not _FLAGS.isdisjoint(metadata) and is_protected(item))
 
 
-def _together(positions: list[int], items: Sequence[ContextItem]) -> tuple[Kind, int, bool]:
+def _together(members: list[ContextItem]) -> tuple[Kind, int, bool]:
     """The same of a group, whose kind is that of the first member that is no result."""
-    kind, calls, protected = _alone(items[positions[0]])
-    answered: set[int] = set(answered_by(items[positions[0]])) if kind == "orphan" else set()
-    for at in positions[1:]:
-        of_member, more, also = _alone(items[at])
+    kind: Kind = "orphan"
+    calls, protected = 0, False
+    answered: set[int] = set()
+    for item in members:
+        of_member, more, also = _alone(item)
         protected = protected or also
         if of_member == "orphan":
-            answered.update(answered_by(items[at]))
+            answered.update(answered_by(item))
         elif kind == "orphan":
             kind, calls = of_member, more
     return kind, calls - len(answered) if calls else 0, protected
