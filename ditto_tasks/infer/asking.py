@@ -112,7 +112,9 @@ class Asker:
         self.check()
         provider, request = self._request(messages, model, generation, actions or ())
         effect = partial(self._for_provider(request.provider)._answer, provider, request)
-        return effect() if self.call.once is None else self.call.once(request, effect)
+        if self.call.once is None or getattr(provider, "repeatable", False):
+            return effect()
+        return self.call.once(request, effect)
 
     def _for_provider(self, name: str) -> "Asker":
         """The same call within the provider's own timeout, unless the caller set one."""

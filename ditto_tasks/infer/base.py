@@ -76,6 +76,9 @@ class ModelProvider(Protocol):
     ``sample`` returns by ``call.deadline_s`` and soon after ``call.token`` is cancelled, and leaves no
     request running then. It never repeats a request by itself. Errors are InferError with a safe
     message; one that a later repeat may cure is a TransientProviderError.
+
+    A provider whose answers cost and change nothing may say ``repeatable = True``: its samples are then
+    not recorded, and a repeated delivery asks again instead of ending as OUTCOME_UNKNOWN.
     """
 
     @property

@@ -10,6 +10,7 @@ from ditto_tasks.errors import InferError
 from ditto_tasks.infer.asking import InferDefaults
 from ditto_tasks.infer.base import InferCall, ModelRequest
 from ditto_tasks.infer.nodes import InferNodes
+from ditto_tasks.infer.providers.extractive import ExtractiveProvider
 from ditto_tasks.infer.sampling import add_usage, total_tokens
 from ditto_tasks.infer.values import GenerationConfig, Message, Sample, Usage
 from ditto_tasks.models import CancelToken, NodeResult, to_wire
@@ -208,3 +209,18 @@ def test_concurrency_of_entry_calls() -> None:
     go_on.set()
     first.join(20)
     assert nodes.sample(HELLO).status == "success"
+
+
+def test_samples_are_recorded_unless_repeatable() -> None:
+    """A sample goes through the recorder; one that costs and changes nothing does not."""
+    seen: list[str] = []
+
+    def once(request: ModelRequest, effect: Callable[[], Sample]) -> Sample:
+        seen.append(request.provider)
+        return effect()
+
+    nodes = InferNodes({"billed": ScriptedProvider(say()), "extractive": ExtractiveProvider()})
+    for provider in ("billed", "extractive"):
+        model = {"provider": provider, "model": "m"}
+        assert nodes.sample({**HELLO, "model": model}, call=InferCall(once=once)).status == "success"
+    assert seen == ["billed"]

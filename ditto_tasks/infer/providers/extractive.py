@@ -18,6 +18,7 @@ NOTHING = "The selected context holds no sentence about the question."
 class ExtractiveProvider:
     """Answers with the most relevant sentences of the context and the ids of their items."""
 
+    repeatable = True
     endpoint = None
     default_model = "extractive"
 
