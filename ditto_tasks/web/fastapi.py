@@ -46,7 +46,10 @@ ETAG_HEADER: Final = {"ETag": {"schema": {"type": "string"}, "description": "the
 LOCATION_HEADER: Final = {"Location": {"schema": {"type": "string"}, "description": "the task"}}
 TASK_ROUTE: Final = "ditto_task"
 NO_HEADERS: Final[Mapping[str, str]] = {}
-EVENTS_TEXT: Final = "Events `step`, `pipeline`, `text_delta` and others; `end` holds the task's state"
+EVENTS: Final[dict[str, object]] = {
+    "description": "Events `step`, `pipeline`, `text_delta` and others; `end` holds the task's state",
+    "content": {"text/event-stream": {"schema": {"type": "string"}}},
+}
 DESCRIPTIONS: Final[Mapping[int, str]] = {
     401: "Not authenticated, as the application says",
     403: "The caller belongs to no tenant",
@@ -175,7 +178,7 @@ def _add_tasks(router: APIRouter, service: WebService, caller: object) -> None:
         "/tasks/{task_id}/events",
         name="ditto_task_events",
         response_class=EventSourceResponse,
-        responses={200: {"description": EVENTS_TEXT}, **problems},
+        responses={200: EVENTS, **problems},
     )
     async def events(
         tenant: Annotated[str, caller], task_id: TaskId, last_event_id: LastEventId = None

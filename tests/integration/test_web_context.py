@@ -9,6 +9,7 @@ from support.web import ANN, BOB, application, browsing, serving
 
 ITEM = {"id": "a", "content": "text"}
 BODY_LIMIT = 20_000
+JSON = {"Content-Type": "application/json"}
 
 
 @pytest.fixture(scope="module")
@@ -52,11 +53,8 @@ def test_nothing_answers_without_the_applications_consent(url, session):
             assert stranger.request(method, address, content=b"{", headers=JSON).status_code == 401, path
 
 
-JSON = {"Content-Type": "application/json"}
-
-
 def test_a_call_answers_its_result_and_the_version(ann, session):
-    """UPDATE, SELECT and LOAD answer 200 with the state's version in body and ETag, and no tenant's prefix."""
+    """UPDATE, SELECT and LOAD answer with the version in body and ETag, and without the tenant's prefix."""
     updated = ann.post(f"{session}/context/update", json={"add": [{"id": "b", "content": "more text"}]})
     read = ann.post(f"{session}/context/load", json={})
     selected = ann.post(f"{session}/context/select", json={"purpose": "infer", "query": "more", "limit": 1})

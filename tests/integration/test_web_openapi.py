@@ -1,0 +1,91 @@
+"""The schema of the router's routes, and what the routes are made of, without any server."""
+
+import json
+import re
+
+import pytest
+from fastapi import FastAPI
+
+from ditto_tasks.client import AsyncDitto
+from ditto_tasks.nodes import NODES
+from ditto_tasks.settings import default_settings
+from ditto_tasks.web import create_router
+from ditto_tasks.web.models import CONTEXT_BODIES
+
+NOT_THE_BODYS = {"scope", "expected_version", "context"}
+ROUTES = {
+    "/sessions/{session_id}/context/load": {"post"},
+    "/sessions/{session_id}/context/select": {"post"},
+    "/sessions/{session_id}/context/update": {"post"},
+    "/sessions/{session_id}/context/compress": {"post"},
+    "/sessions/{session_id}/answer": {"post"},
+    "/tasks/{task_id}": {"get", "delete"},
+    "/tasks/{task_id}/events": {"get"},
+}
+
+
+@pytest.fixture(scope="module")
+def schema():
+    app = FastAPI()
+    app.include_router(create_router(AsyncDitto(default_settings({})), tenant=lambda: "ann"))
+    return app.openapi()
+
+
+def operations(schema):
+    return [
+        (method, path, operation)
+        for path, methods in schema["paths"].items()
+        for method, operation in methods.items()
+    ]
+
+
+def test_a_router_without_authentication_cannot_be_made():
+    """The application's dependency is a required argument."""
+    with pytest.raises(TypeError, match="tenant"):
+        create_router(AsyncDitto(default_settings({})))
+
+
+def test_the_schema_has_every_route_and_no_other(schema):
+    """The five addresses of the specification, CONTEXT's four nodes one by one."""
+    assert {path: set(methods) for path, methods in schema["paths"].items()} == ROUTES
+
+
+def test_bodies_have_the_fields_of_their_nodes():
+    """A body has its node's input but for the scope and the version, which the address and headers give."""
+    for node, body in CONTEXT_BODIES.items():
+        assert set(body.model_fields) == set(NODES[node].input_model.model_fields) - NOT_THE_BODYS, node
+    assert set(CONTEXT_BODIES) == {row.name for row in NODES.values() if row.domain == "CONTEXT"}
+
+
+def test_every_answer_has_a_model(schema):
+    """Each JSON answer names a model, each failure the one of failures, and every reference resolves."""
+    for method, path, operation in operations(schema):
+        for status, answer in operation["responses"].items():
+            if "text/event-stream" in answer.get("content", {}):
+                continue
+            reference = answer["content"]["application/json"]["schema"]["$ref"]
+            expected = {"Problem"} if int(status) >= 400 else {"ContextAnswer", "TaskState"}
+            assert reference.rpartition("/")[2] in expected, (method, path, status)
+    references = set(re.findall(r'"#/components/schemas/(\w+)"', json.dumps(schema)))
+    assert references <= schema["components"]["schemas"].keys()
+
+
+def test_the_schema_tells_of_every_refusal(schema):
+    """Statuses, Retry-After, ETag, Location and the headers of requests stand in the schema."""
+    update = schema["paths"]["/sessions/{session_id}/context/update"]["post"]
+    assert {"200", "202", "401", "404", "409", "413", "422", "429", "503"} <= update["responses"].keys()
+    assert "Retry-After" in update["responses"]["429"]["headers"]
+    assert "ETag" in update["responses"]["409"]["headers"]
+    assert "Location" in update["responses"]["202"]["headers"]
+    named = {parameter["name"].lower() for parameter in update["parameters"]}
+    assert {"session_id", "if-match", "idempotency-key", "prefer", "onmissing", "turnid"} <= named
+    events = schema["paths"]["/tasks/{task_id}/events"]["get"]
+    assert "last-event-id" in {parameter["name"].lower() for parameter in events["parameters"]}
+
+
+def test_bodies_are_described_down_to_their_items(schema):
+    """The body of UPDATE refers to the model of items, that of LOAD to all three kinds of sources."""
+    models = schema["components"]["schemas"]
+    assert models["UpdateBody"]["properties"]["add"]["items"]["$ref"].endswith("/ContextItem")
+    sources = json.dumps(models["LoadBody"]["properties"]["sources"])
+    assert all(kind in sources for kind in ("ContextItem", "ContextMessage", "ContextReference"))
