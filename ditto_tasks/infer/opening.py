@@ -26,6 +26,7 @@ from ditto_tasks.state.redis import open_state_client
 KINDS: Mapping[str, tuple[str, str]] = {
     "openai": ("ditto_tasks.infer.providers.openai_compatible", "OpenAiCompatibleProvider"),
     "anthropic": ("ditto_tasks.infer.providers.anthropic", "AnthropicProvider"),
+    "google": ("ditto_tasks.infer.providers.google", "GoogleProvider"),
 }
 
 
