@@ -24,7 +24,7 @@ DRIVERS = [
     "anthropic",
     "google",
     "mcp",
-    "splintr_rs",
+    "splintr",
     "rjieba",
     "opentelemetry",
     "orjson",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import Final
 
@@ -13,13 +13,14 @@ from ditto_tasks.context.conversations.selector import ConversationCompressor, C
 from ditto_tasks.context.named import NamedCompressors, NamedSelectors
 from ditto_tasks.context.policy import ContextPolicy
 from ditto_tasks.context.receipts import Recording
+from ditto_tasks.entry_limit import EntryLimit
 from ditto_tasks.errors import SettingsError
 from ditto_tasks.settings import Settings
 from ditto_tasks.state.base import ContextStateStore
 from ditto_tasks.state.operations import OPERATIONS_KEPT
 from ditto_tasks.state.redis import RedisContextStore, open_state_client
 
-SERVICES: Final = frozenset(field.name for field in fields(ContextServices))
+SERVICES: Final = frozenset(service.name for service in fields(ContextServices))
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,7 @@ class OpenContext:
     services: ContextServices
     mutation_timeout_ms: int
     unrenewing_store: ContextStateStore | None = None  # the same states; its commits renew no time to live
+    entries: EntryLimit = field(default_factory=EntryLimit)
     _close: Callable[[], None] | None = None
     _ping: Callable[[], object] | None = None
     recording: Recording | None = None  # of one call, whose answer is to be explained
@@ -62,9 +64,10 @@ def open_context(settings: Settings, services: Mapping[str, object]) -> OpenCont
     given = _with_built_in(ContextServices(**services))  # type: ignore[arg-type]  # an extension's; each is checked where it answers
     policy = ContextPolicy.parse(_policy(settings))
     timeout_ms = settings.runtime.shards.mutation_timeout_ms
+    entries = EntryLimit(settings.context.concurrency)
     url = settings.connections.context_redis_url
     if given.state_store is not None or url is None:
-        return OpenContext(policy, given, timeout_ms, given.state_store)
+        return OpenContext(policy, given, timeout_ms, given.state_store, entries)
     client = open_state_client(url.get_secret_value())
     cache = settings.context.cache
     # The setting may ask for a longer memory, never for one that redelivered tasks could outlive.
@@ -73,9 +76,8 @@ def open_context(settings: Settings, services: Mapping[str, object]) -> OpenCont
         RedisContextStore, client, ttl_ms=cache.ttl_ms, key_prefix=cache.key_prefix, operation_ids=kept
     )
     unrenewing = open_store(renew_ttl=False)
-    return OpenContext(
-        policy, replace(given, state_store=open_store()), timeout_ms, unrenewing, client.close, client.ping
-    )
+    with_store = replace(given, state_store=open_store())
+    return OpenContext(policy, with_store, timeout_ms, unrenewing, entries, client.close, client.ping)
 
 
 def _with_built_in(given: ContextServices) -> ContextServices:

@@ -18,6 +18,7 @@ from ditto_tasks.context.steps import drive
 from ditto_tasks.context.task_store import MutationRules, MutationStore, ReadStore
 from ditto_tasks.context.tokens import count_tokens
 from ditto_tasks.errors import ContextError, DittoError, ServiceError, raised
+from ditto_tasks.interruptions import AskingToken
 from ditto_tasks.json_values import MESSAGE_DEPTH, JsonObject, JsonValue, freeze
 from ditto_tasks.models import Scope, to_wire
 from ditto_tasks.state.base import ContextStateStore, Operation, Outcome, StoredContext
@@ -44,8 +45,22 @@ RECORDED: Final = frozenset(
 def run_context_task(call: TaskCall) -> JsonValue:
     """Run one call of any of the four nodes; asked to, with a receipt of what was selected and why."""
     opened = call.dependencies.context()
-    if not call.options.explain:
-        return _run(call, opened)
+    asking = replace(call, token=AskingToken(call.interruption))
+    with opened.entries.entered(_wait_on if _commits(call) else asking.stop_if_interrupted):
+        return _explained(asking, opened) if call.options.explain else _run(asking, opened)
+
+
+def _wait_on() -> None:
+    """Of a mutation that waits for its entry: its log is asked before anything may end it."""
+
+
+def _commits(call: TaskCall) -> bool:
+    if "scope" not in call.wire or call.node == "CONTEXT.SELECT":
+        return False
+    return call.node != "CONTEXT.LOAD" or "sources" in call.wire
+
+
+def _explained(call: TaskCall, opened: OpenContext) -> JsonValue:
     opened, recording = opened.recorded()
     answer = _run(call, opened)
     if recording.finished is None or not isinstance(answer, dict) or answer.get("replayed"):
@@ -56,9 +71,7 @@ def run_context_task(call: TaskCall) -> JsonValue:
 def _run(call: TaskCall, opened: OpenContext) -> JsonValue:
     if "scope" not in call.wire or opened.services.state_store is None:
         return _explicit(call, opened)  # which also says, in the specified order, that there is no store
-    if call.node == "CONTEXT.SELECT" or (call.node == "CONTEXT.LOAD" and "sources" not in call.wire):
-        return _read(call, opened)
-    return _mutate(call, opened)
+    return _mutate(call, opened) if _commits(call) else _read(call, opened)
 
 
 def _explicit(call: TaskCall, opened: OpenContext) -> JsonValue:
@@ -80,9 +93,15 @@ def _read(call: TaskCall, opened: OpenContext) -> JsonValue:
         case "receipt":
             key = "selection" if isinstance(result, ContextSelection) else "context"
             shown = result.context if isinstance(result, ContextSelection) else result
-            about = {"scope": call.wire["scope"], "version": store.version}
+            about = {"scope": call.wire["scope"], "version": store.version, **_written_before(call)}
             return {**about, **_measured(shown, call, opened), key: to_wire(result)}
     return to_wire(result)
+
+
+def _written_before(call: TaskCall) -> JsonObject:
+    """The version that the step before this one wrote. What is read may be a later one."""
+    before = call.upstream.get("version") if isinstance(call.upstream, Mapping) else None
+    return {} if before is None else {"updatedVersion": before}
 
 
 def _mutate(call: TaskCall, opened: OpenContext) -> JsonValue:
@@ -107,8 +126,9 @@ def _apply(call: TaskCall, opened: OpenContext, store: MutationStore, scope: Sco
     try:
         result = _execute(call, opened, opened.with_store(store))
     except DittoError as problem:
-        if store.outcome is not None:  # cancelled after the commit, which stands
-            return _replay(call, opened, store, store.outcome)
+        committed = store.outcome or (store.recall(scope) if call.token.cancelled else None)
+        if committed is not None:  # cancelled too late: a commit stands
+            return _replay(call, opened, store, committed)
         if not store.was_read or problem.code not in RECORDED:
             raise
         outcome = store.refuse(scope, problem.code)
@@ -153,7 +173,7 @@ def _answer(call: TaskCall, opened: OpenContext, outcome: Outcome, now: StoredCo
 
 def _measured(context: Context, call: TaskCall, opened: OpenContext) -> JsonObject:
     """Items and tokens. An estimator that fails here does not undo what was committed: null then."""
-    execution = replace(_execution(call, opened, opened.services), recorder=None)
+    execution = replace(_execution(call, opened, opened.services), recorder=None, call=None)
     try:
         tokens = sum(drive(count_tokens(item, execution)) for item in context.items)
     except Exception:  # noqa: BLE001 -- an injected service; the mutation itself stands
