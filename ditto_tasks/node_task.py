@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, cast
 
 from celery import Task
@@ -33,6 +34,7 @@ from ditto_tasks.task import (
     OPTIONS_KEY,
     Reply,
     TaskCall,
+    TaskClient,
     TaskOptions,
     parse_options,
 )
@@ -110,27 +112,34 @@ class NodeTask(Task):  # type: ignore[type-arg]  # celery's class is generic in 
 
     def _perform(self, upstream: tuple[object, ...], wire: JsonObject) -> JsonValue:
         options = parse_options(self.row, wire.pop(OPTIONS_KEY)) if OPTIONS_KEY in wire else NO_OPTIONS
-        call = self._call(self._bound(upstream, wire, options), options)
+        call = self._call(self._bound(upstream, wire, options), options, upstream)
         if not is_scoped(self.row, wire):  # scoped calls ask their operation log first
             call.stop_if_interrupted()
         return self.ditto.handler(self.row)(call)
 
-    def _call(self, wire: JsonObject, options: TaskOptions) -> TaskCall:
+    def _call(self, wire: JsonObject, options: TaskOptions, upstream: tuple[object, ...]) -> TaskCall:
         request, task_id = self.request, self._id
+        root_id = request.root_id or task_id
         return TaskCall(
             node=self.row.name,
             wire=wire,
             options=options,
             task_id=task_id,
-            root_id=request.root_id or task_id,
+            root_id=root_id,
             epoch=request.get(EPOCH_HEADER) or NO_EPOCH,
             redelivered=bool((request.delivery_info or {}).get("redelivered")),
             dependencies=self.ditto.dependencies,
             refuse=_refusal(request.get(REFUSE_HEADER)),
+            client=TaskClient(root_id, options.deadline_ms, partial(self._publish, root_id, task_id)),
+            upstream=cast(JsonValue, upstream[0]) if options.bind else None,
             token=CancelToken(),
             interruption=lambda: self._interruption(task_id, options.deadline_ms),
             count=self.ditto.counts.add,
         )
+
+    def _publish(self, root_id: str, parent_id: str, node: str, wire: JsonObject, task_id: str | None) -> str:
+        sent = self.ditto.send_task(node, kwargs=wire, task_id=task_id, root_id=root_id, parent_id=parent_id)
+        return str(sent.id)
 
     def _interruption(self, task_id: str, deadline_ms: int | None) -> DittoError | None:
         try:

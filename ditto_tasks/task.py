@@ -75,6 +75,34 @@ def never_interrupted() -> DittoError | None:
 
 
 @dataclass(frozen=True, slots=True)
+class TaskClient:
+    """Sends calls that belong to a task; services of CONTEXT get it as `execution.runtime`.
+
+    A service may send a call but must not wait for it: the thread that would run it may be its own.
+    """
+
+    root_id: str
+    deadline_ms: int | None  # since the epoch, by the server's clock
+    publish: Callable[[str, JsonObject, str | None], str]
+
+    def send(
+        self,
+        node: str,
+        wire: Mapping[str, JsonValue],
+        *,
+        task_id: str | None = None,
+        options: Mapping[str, JsonValue] | None = None,
+    ) -> str:
+        """Publish a call of any node, whose deadline is the task's or an earlier one; its task id."""
+        asked = dict(options or {})
+        if self.deadline_ms is not None:
+            own = asked.get("deadlineMs", self.deadline_ms)
+            asked["deadlineMs"] = min(own, self.deadline_ms) if isinstance(own, int) else own
+        kwargs = {**wire, OPTIONS_KEY: asked} if asked else dict(wire)
+        return self.publish(node, kwargs, task_id)
+
+
+@dataclass(frozen=True, slots=True)
 class TaskCall:
     """One delivery of one task, as its handler sees it.
 
@@ -91,6 +119,8 @@ class TaskCall:
     redelivered: bool
     dependencies: Dependencies
     refuse: str | None = None  # the code to refuse a mutation with, unless its outcome is known
+    client: TaskClient | None = None
+    upstream: JsonValue = None  # the predecessor's result, of a step with a binding
     token: CancelToken = field(default_factory=CancelToken)
     interruption: Callable[[], DittoError | None] = never_interrupted
     count: Callable[[str, int], None] = uncounted  # adds to a metric that the result cannot tell

@@ -196,7 +196,7 @@ def _execute(call: TaskCall, opened: OpenContext, services: ContextServices) -> 
 
 
 def _execution(call: TaskCall, opened: OpenContext, services: ContextServices) -> ContextExecution:
-    return ContextExecution(opened.policy, services, call.token, recorder=opened.recording)
+    return ContextExecution(opened.policy, services, call.token, call.client, recorder=opened.recording)
 
 
 def _mutation_store(call: TaskCall, opened: OpenContext) -> MutationStore:

@@ -92,6 +92,11 @@ def pin_to_update(upstream: JsonValue, wire: JsonObject) -> JsonObject:
     return {**wire, "expectedVersion": cast(JsonObject, upstream)["version"]}
 
 
+def newest_after_update(upstream: JsonValue, wire: JsonObject) -> JsonObject:  # noqa: ARG001 -- a binding's form
+    """SELECT from the newest version; its receipt names that of the UPDATE before it as well."""
+    return wire
+
+
 def selection_to_sample(upstream: JsonValue, wire: JsonObject) -> JsonObject:
     """Selected items and then `question` as messages; every id of `requireIds` must have been selected."""
     selection = selection_of(upstream)
@@ -159,7 +164,8 @@ BINDINGS: Final[Mapping[str, Binding]] = MappingProxyType(
         "tool->context": observation_to_update,
         "context->memory": context_to_write,
         "context->infer": selection_to_sample,
-        "update->select": pin_to_update,
+        "update->select": newest_after_update,
+        "update->select pinned": pin_to_update,
         "infer->context": sample_to_turn,
         "infer->memory": sample_to_write,
     }

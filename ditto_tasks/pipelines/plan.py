@@ -104,8 +104,8 @@ def _select(request: AnswerRequest) -> Step:
         wire["limit"] = request.select_limit
     if request.max_tokens is not None:
         wire["maxTokens"] = request.max_tokens
-    options: JsonObject = {"bind": "update->select"} if request.pin else {}
-    return Step(steps.SELECT, "CONTEXT.SELECT", wire, {**options, "reply": "receipt"})
+    binding = "update->select pinned" if request.pin else "update->select"
+    return Step(steps.SELECT, "CONTEXT.SELECT", wire, {"bind": binding, "reply": "receipt"})
 
 
 def _sample(request: AnswerRequest) -> Step:

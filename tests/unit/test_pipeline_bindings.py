@@ -79,7 +79,7 @@ def test_a_binding_for_one_kind_of_search_refuses_the_other():
 def test_pin_takes_the_version_that_update_wrote():
     """SELECT then reads that version or conflicts."""
     receipt = {"scope": SCOPE, "version": "v1", "items": 1}
-    assert apply("update->select", receipt, {"scope": SCOPE, "purpose": "infer"}) == {
+    assert apply("update->select pinned", receipt, {"scope": SCOPE, "purpose": "infer"}) == {
         "scope": SCOPE,
         "purpose": "infer",
         "expectedVersion": "v1",

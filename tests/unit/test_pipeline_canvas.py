@@ -81,7 +81,7 @@ def test_creating_and_pinning_are_options_of_their_steps(app):
         assert update["kwargs"]["ditto"]["onMissing"] == "create"
     by_name = {task["options"]["task_id"]: task for task in tasks_of(canvas_of(app, pin=True))}
     assert by_name["p.update"]["kwargs"]["ditto"]["onMissing"] == "fail"
-    assert by_name["p.select"]["kwargs"]["ditto"]["bind"] == "update->select"
+    assert by_name["p.select"]["kwargs"]["ditto"]["bind"] == "update->select pinned"
     assert not by_name["p.select"]["immutable"]
 
 
