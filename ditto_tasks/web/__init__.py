@@ -1,4 +1,4 @@
-"""A router that FastAPI applications mount (extra `web`): submit, follow and cancel tasks over HTTP."""
+"""Tasks over HTTP: a router that FastAPI applications mount (extra `web`), and the same for other frameworks."""
 
 from typing import TYPE_CHECKING, Final
 
@@ -6,13 +6,19 @@ from ditto_tasks.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from ditto_tasks.web.fastapi import create_router
-    from ditto_tasks.web.service import own_memories
+    from ditto_tasks.web.failures import Refusal, refusal_of
+    from ditto_tasks.web.models import AnswerBody
+    from ditto_tasks.web.service import WebService, own_memories
 
-__all__ = ["create_router", "own_memories"]
+__all__ = ["AnswerBody", "Refusal", "WebService", "create_router", "own_memories", "refusal_of"]
 
 _HOMES: Final = {
+    "AnswerBody": "ditto_tasks.web.models",
+    "Refusal": "ditto_tasks.web.failures",
+    "WebService": "ditto_tasks.web.service",
     "create_router": "ditto_tasks.web.fastapi",
     "own_memories": "ditto_tasks.web.service",
+    "refusal_of": "ditto_tasks.web.failures",
 }
 
 __getattr__ = lazy_exports(__name__, _HOMES)

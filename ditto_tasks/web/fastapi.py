@@ -26,10 +26,9 @@ from ditto_tasks.web.models import (
     Problem,
     TaskState,
 )
-from ditto_tasks.web.service import AnswerOptionsOf, ContextCall, WebService, as_seen, own_memories, shown
+from ditto_tasks.web.service import WAIT_S, AnswerOptionsOf, ContextCall, WebService, as_seen, own_memories, shown
 
 MAX_BODY_BYTES: Final = 1024 * 1024
-WAIT_S: Final = 10.0  # how long a request waits for its task before it gets the task's address
 PING_S: Final = 15  # a silent stream says something this often, so that nothing between takes it for dead
 LARGE_BYTES: Final = 64 * 1024  # what is larger is decoded off the loop
 

@@ -21,6 +21,7 @@ from ditto_tasks.context.models import (
     Purpose,
     Source,
 )
+from ditto_tasks.context.receipts import SelectionReceipt
 from ditto_tasks.json_values import InvalidJson, JsonValue
 from ditto_tasks.models import Count, Json, JsonMap, NonEmptyText, Scope, WireModel
 
@@ -128,16 +129,27 @@ class CallQuery(WireModel):
         return {name: value for name, value in self.wire_form().items() if name not in SCOPE_IDS}
 
 
-class SelectQuery(CallQuery):
-    """`session` reads after the session's earlier writes; `any` may be a little behind, and is faster."""
+class LoadQuery(CallQuery):
+    """With `ifAbsent` a context that is there already is left alone.
+
+    Consistency `session` reads after the session's earlier writes; `any` may be behind, and is faster.
+    """
 
     consistency: Literal["any", "session"] | None = None
-
-
-class LoadQuery(SelectQuery):
-    """With `ifAbsent` a context that is there already is left alone."""
-
     if_absent: bool | None = None
+
+
+class SelectQuery(CallQuery):
+    """With `explain` the answer says of each item why it was kept, dropped or skipped."""
+
+    consistency: Literal["any", "session"] | None = None
+    explain: bool | None = None
+
+
+class CompressQuery(CallQuery):
+    """With `explain` the answer says of each item why it was kept or dropped."""
+
+    explain: bool | None = None
 
 
 class UpdateQuery(CallQuery):
@@ -150,7 +162,7 @@ CONTEXT_QUERIES: Final[Mapping[str, type[CallQuery]]] = {
     "CONTEXT.LOAD": LoadQuery,
     "CONTEXT.SELECT": SelectQuery,
     "CONTEXT.UPDATE": UpdateQuery,
-    "CONTEXT.COMPRESS": CallQuery,
+    "CONTEXT.COMPRESS": CompressQuery,
 }
 
 
@@ -178,6 +190,7 @@ class ContextAnswer(WireModel):
     replayed: bool | None = None
     context: Context | None = None
     selection: ContextSelection | None = None
+    explanation: SelectionReceipt | None = None
 
 
 class Failure(BaseModel):

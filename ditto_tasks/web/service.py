@@ -28,6 +28,7 @@ from ditto_tasks.web.lookup import TaskLookup
 from ditto_tasks.web.models import AnswerBody, Body, CallQuery
 
 PUBLISH_S: Final = 8.0  # longer than connecting may take; a caller who is told 503 comes again
+WAIT_S: Final = 10.0  # how long a request waits for its task before it gets the task's address
 AWAY: Final = (OperationalError, TimeoutError, *CONNECTION_ERRORS)
 
 T = TypeVar("T")
@@ -69,9 +70,11 @@ class ContextCall:
 
 
 class WebService:
-    """Tasks of tenants over one client, which stays its owner's to close."""
+    """Tasks of tenants over one client, which stays its owner's to close. Knows no web framework."""
 
-    def __init__(self, client: AsyncDitto, answer_options: AnswerOptionsOf, wait_s: float) -> None:
+    def __init__(
+        self, client: AsyncDitto, answer_options: AnswerOptionsOf = own_memories, wait_s: float = WAIT_S
+    ) -> None:
         self._client = client
         self._answer_options = answer_options
         self._wait_s = wait_s

@@ -186,3 +186,14 @@ def test_text_of_every_kind_comes_back_equal(ann, session):
     read = ann.post(f"{session}/context/load", json={})
     assert b'"\\ud800"' in read.content
     assert "\\udfff é".encode() in read.content
+
+
+def test_a_selection_says_why_items_were_dropped(ann):
+    """With `explain` each item has a verdict and a reason, against the budget of the request."""
+    path = f"/sessions/{uuid4()}/context"
+    items = [{"id": "long", "content": "train " * 100}, {"id": "short", "content": "train"}]
+    ann.post(f"{path}/load", json={"sources": items})
+    asked = {"purpose": "infer", "query": "train", "maxTokens": 20}
+    explained = ann.post(f"{path}/select", params={"explain": "true"}, json=asked).json()["explanation"]
+    verdicts = {entry["id"]: (entry["verdict"], entry["reason"]) for entry in explained["entries"]}
+    assert verdicts == {"long": ("dropped", "over the token budget"), "short": ("kept", "fits")}
