@@ -93,11 +93,14 @@ class _Planner:
                 self.plan.kept[index] = reason
 
     def keep_latest(self, turn: int) -> None:
-        """The latest turn's units from the newest back, without a hole."""
+        """The latest turn's units from the newest back; if not all fit, no earlier turn does either."""
         rest = [at for at, unit in enumerate(self.units) if unit.turn == turn and at not in self.plan.kept]
         while rest and self.fits(rest[-1:]):
             self.keep([rest.pop()], "latest turn")
-        self.plan.dropped.update(dict.fromkeys(rest, "no room: older part of the latest turn"))
+        if rest:
+            earlier = [at for at, unit in enumerate(self.units) if unit.turn is not None and unit.turn < turn]
+            gone = [at for at in (*earlier, *rest) if at not in self.plan.kept]
+            self.plan.dropped.update(dict.fromkeys(gone, "no room: the latest turn is cut"))
 
     def keep_earlier(self, latest: int | None) -> None:
         """Whole turns, and notes, the best first; one that does not fit makes room for the next."""

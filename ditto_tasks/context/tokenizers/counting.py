@@ -38,8 +38,8 @@ class Counter:
                 return self.text(content)
             case list():
                 return sum(map(self._part, content))
-            case {"tool_calls": list(calls), **others}:
-                return self.content(others.get("content")) + sum(map(self._openai_call, calls))
+            case dict() if isinstance(calls := content.get("tool_calls"), list):
+                return self.content(content.get("content")) + sum(map(self._openai_call, calls))
         return self._json(content)
 
     def request(self, messages: Iterable[JsonObject], tools: Iterable[JsonObject], system: JsonValue) -> int:
