@@ -1,9 +1,11 @@
 """Whom an erasure is about, and which memories are theirs."""
 
+import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, Literal
 
+MAX_NAME_CHARS: Final = 200  # of a name in an index; longer ones are hashed
 TENANT_MARK: Final = ":"  # between a tenant and a session
 REVISION_MARK: Final = "/"  # between a conversation and its revision, in keys of archives
 
@@ -33,7 +35,9 @@ class Subject:
     @property
     def tombstone(self) -> str:
         """The name under which its erasure is noted."""
-        return f"{self.kind} {self.name}"
+        if len(self.name) <= MAX_NAME_CHARS:
+            return f"{self.kind} {self.name}"
+        return f"{self.kind} sha256:{hashlib.sha256(self.name.encode('utf-8', 'surrogatepass')).hexdigest()}"
 
 
 def subjects_of(namespace: str, keys: Iterable[str]) -> frozenset[str]:

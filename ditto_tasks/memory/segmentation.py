@@ -19,6 +19,7 @@ from ditto_tasks.json_values import JsonValue
 from ditto_tasks.memory.chinese import dictionary_words
 
 MAX_WORD_CHARS = 64  # longer runs are keys or noise; PostgreSQL refuses words above 2 KB
+MAX_SPELLED_CHARS = 64  # with a namespace's tag, MySQL indexes words of up to 84
 MAX_QUERY_WORDS = 64  # a query is a question, not a document; FTS5 refuses deep expressions
 MAX_INDEX_WORDS = 150_000  # with the next one: a PostgreSQL tsvector stays below its 1 MB
 MAX_INDEX_CHARS = 400_000  # of distinct spelled words
@@ -115,7 +116,10 @@ def spell(word: str) -> str:
     """A word in [a-z0-9]: its kind first, so that none is a number, an operator or below three letters."""
     if word.isascii():
         return _ASCII_KIND + word
-    return "u" + word.encode("utf-8", "surrogatepass").hex()
+    spelled = "u" + word.encode("utf-8", "surrogatepass").hex()
+    if len(spelled) <= MAX_SPELLED_CHARS:
+        return spelled
+    return "h" + hashlib.sha256(spelled.encode("ascii")).hexdigest()[:32]
 
 
 def namespace_tag(namespace: str) -> str:

@@ -25,7 +25,7 @@ def binaries() -> Path | None:
 
 
 class PostgresServer:
-    """One server process; ``url`` names its database. PostgreSQL refuses to run as root: then it is nobody's."""
+    """One server process; ``url`` names its database. As root it runs as nobody: it refuses to be root."""
 
     def __init__(self, programs: Path) -> None:
         self._programs = programs

@@ -5,12 +5,14 @@ from itertools import count
 from pathlib import Path
 
 import pytest
+from support.mariadb import MariadbServer
+from support.mariadb import programs as mariadb_programs
 from support.memories import Backend, Store
 from support.postgres import PostgresServer, binaries
 
 from ditto_tasks.memory import MemoryNodes
 
-EVERY_STORE = ("sqlite", "postgresql", "qdrant")
+EVERY_STORE = ("sqlite", "postgresql", "mariadb", "qdrant")
 NUMBERS = count(1)  # one table a test, so that tests of one server don't meet
 
 
@@ -21,6 +23,16 @@ def postgres() -> Iterator[PostgresServer]:
     if programs is None:
         pytest.skip("no PostgreSQL wheel for this platform")
     with PostgresServer(programs) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def mariadb() -> Iterator[MariadbServer]:
+    """A private MariaDB for all tests of this process, where a server is installed."""
+    found = mariadb_programs()
+    if found is None:
+        pytest.skip("no MariaDB server is installed (Debian: mariadb-server-core)")
+    with MariadbServer(*found) as running:
         yield running
 
 
@@ -37,8 +49,9 @@ def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Backend:
         return Backend("sqlite", f"sqlite:///{tmp_path / 'memory.db'}", "memories")
     if request.param == "qdrant":
         return Backend("qdrant", f"qdrant+local://{tmp_path}/memories", "memories")
-    server: PostgresServer = request.getfixturevalue("postgres")
-    empty = Backend("postgresql", server.url, f"memories{next(NUMBERS)}")
+    fixture = "postgres" if request.param == "postgresql" else "mariadb"
+    server: PostgresServer | MariadbServer = request.getfixturevalue(fixture)
+    empty = Backend(request.param, server.url, f"memories{next(NUMBERS)}")
     with empty.open() as store:
         store.migrate()
     return empty

@@ -7,7 +7,7 @@ from ditto_tasks.errors import MemoryError
 from ditto_tasks.memory import MemoryNodes, ScopedMemory
 from ditto_tasks.memory.stores.sql import SqlMemoryStore
 
-STORES = ("sqlite", "postgresql")
+STORES = ("sqlite", "postgresql", "mariadb")
 NAMES = [
     "a",
     "ab",

@@ -36,6 +36,7 @@ from sqlalchemy import (
     text,
     update,
 )
+from sqlalchemy.dialects.mysql import match as mysql_match
 from sqlalchemy.dialects.postgresql import insert as postgresql_insert
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 from sqlalchemy.engine import make_url
@@ -76,6 +77,7 @@ __all__ = [
     "insert",
     "inspect",
     "make_url",
+    "mysql_match",
     "or_",
     "postgresql_insert",
     "select",

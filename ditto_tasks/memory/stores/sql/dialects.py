@@ -20,6 +20,8 @@ from ditto_tasks.memory.stores.sql.core import (
     bindparam,
     column,
     func,
+    insert,
+    mysql_match,
     postgresql_insert,
     select,
     sqlite_insert,
@@ -142,4 +144,37 @@ class Postgresql:
         return func.strpos(text, needle) > 0
 
 
-DIALECTS: Final[Mapping[str, Dialect]] = MappingProxyType({"sqlite": Sqlite(), "postgresql": Postgresql()})
+class Mysql:
+    """A FULLTEXT index over the same words, with MATCH ... AGAINST; MySQL and MariaDB."""
+
+    def insert_absent(self, target: Table) -> Insert:
+        # IGNORE would also shorten values that are too long: what is written is checked before
+        return insert(target).prefix_with("IGNORE").execution_options(preserve_rowcount=True)
+
+    def match(self, tables: Tables, words: Sequence[str], *, every: bool) -> TextMatch:
+        expression = " ".join(f"+{word}" if every else word for word in words)
+        score = mysql_match(tables.memories.c.words, against=expression).in_boolean_mode()
+        return TextMatch(
+            source=tables.memories,
+            condition=score,
+            score=score,
+            order=(score.desc(), tables.memories.c.id),
+        )
+
+    def common(self, tables: Tables, words: Sequence[str]) -> Executable:  # noqa: ARG002 - as the others
+        """None: MySQL tells how common words are to administrators only."""
+        return text("SELECT NULL FROM DUAL WHERE FALSE")
+
+    def among(self, value: ColumnElement[str], name: str) -> ColumnElement[bool]:
+        return value.in_(bindparam(name, expanding=True, type_=String))
+
+    def list_value(self, values: Sequence[str]) -> object:
+        return list(values)
+
+    def contains(self, text: ColumnElement[str], needle: str) -> ColumnElement[bool]:
+        return func.instr(text, needle) > 0
+
+
+DIALECTS: Final[Mapping[str, Dialect]] = MappingProxyType(
+    {"sqlite": Sqlite(), "postgresql": Postgresql(), "mysql": Mysql()}
+)

@@ -38,7 +38,16 @@ def open_engine(url: str) -> Engine:
     if parsed.get_backend_name() == "sqlite":
         return _open_sqlite(parsed)
     connect_args: dict[str, object] = {"connect_timeout": CONNECT_TIMEOUT_S}
-    return create_engine(parsed, connect_args=connect_args, pool_timeout=POOL_TIMEOUT_S, hide_parameters=True)
+    if parsed.get_backend_name() == "mysql":
+        connect_args["charset"] = "utf8mb4"
+    return create_engine(
+        parsed,
+        connect_args=connect_args,
+        pool_timeout=POOL_TIMEOUT_S,
+        hide_parameters=True,
+        # a key that another writer committed meanwhile must be visible to the statement after the INSERT
+        isolation_level="READ COMMITTED",
+    )
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from ditto_tasks.memory.stores.sql.core import Connection, Engine, func, insert,
 from ditto_tasks.memory.stores.sql.tables import Tables
 
 _FILE: Final = re.compile(r"(?P<dialect>[a-z]+)_(?P<version>\d{4})\.sql")
+_LOCK_TIMEOUT_S: Final = 60
 _LOCK: Final = 0x4D454D  # "MEM": one migration at a time on a PostgreSQL server
 
 
@@ -31,8 +32,7 @@ def migrate(engine: Engine, tables: Tables) -> tuple[int, int]:
     """Bring a database to the latest version, safely by several at once; (version before, version now)."""
     dialect = engine.dialect.name
     with engine.begin() as connection:
-        if dialect == "postgresql":
-            connection.execute(select(func.pg_advisory_xact_lock(_LOCK)))
+        _lock(connection)
         before = current_version(connection, tables)
         _refuse_newer(before, latest_version(dialect))
         if before == 0:
@@ -40,6 +40,15 @@ def migrate(engine: Engine, tables: Tables) -> tuple[int, int]:
         for version in range(before + 1, latest_version(dialect) + 1):
             _apply(connection, tables, version)
     return before, latest_version(dialect)
+
+
+def _lock(connection: Connection) -> None:
+    """One migration at a time on a server; SQLite's transaction is a lock already."""
+    match connection.dialect.name:
+        case "postgresql":
+            connection.execute(select(func.pg_advisory_xact_lock(_LOCK)))
+        case "mysql":  # kept until the connection is reset on its return to the pool
+            connection.execute(select(func.get_lock(f"ditto {_LOCK}", _LOCK_TIMEOUT_S)))
 
 
 def require_current(engine: Engine, tables: Tables) -> None:
@@ -60,10 +69,16 @@ def _refuse_newer(version: int, latest: int) -> None:
 
 
 def _apply(connection: Connection, tables: Tables, version: int) -> None:
-    script = _migrations(connection.dialect.name)[version].replace("{table}", tables.name)
+    script = _migrations(connection.dialect.name)[version]
+    script = script.replace("{table}", tables.name).replace("{collation}", _collation(connection))
     for statement in _statements(script):
         connection.exec_driver_sql(statement)
     connection.execute(insert(tables.schema).values(version=version))
+
+
+def _collation(connection: Connection) -> str:
+    """A collation by code point that does not pad; the two families name it differently."""
+    return "utf8mb4_nopad_bin" if getattr(connection.dialect, "is_mariadb", False) else "utf8mb4_0900_bin"
 
 
 @cache

@@ -1,0 +1,78 @@
+"""A private MariaDB on a unix socket, from the server on PATH."""
+
+import os
+import pwd
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+from types import TracebackType
+
+from support.polling import eventually
+
+START_S = 60.0
+
+
+def programs() -> tuple[str, str] | None:
+    """The server and the program that makes its files; None where there is no MariaDB."""
+    path = f"{os.defpath}:/usr/sbin"
+    server, install = shutil.which("mariadbd", path=path), shutil.which("mariadb-install-db", path=path)
+    return None if server is None or install is None else (server, install)
+
+
+class MariadbServer:
+    """One server process; ``url`` names its database. As root it runs as nobody."""
+
+    def __init__(self, server: str, install: str) -> None:
+        self._server = server
+        self._install = install
+        self._directory = Path(tempfile.mkdtemp(prefix="ditto-my-"))
+        self._user = "nobody" if os.geteuid() == 0 else None
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        return f"mysql://root@localhost/test?unix_socket={self._directory}/s"
+
+    def __enter__(self) -> "MariadbServer":
+        if self._user is not None:
+            owner = pwd.getpwnam(self._user)
+            os.chown(self._directory, owner.pw_uid, owner.pw_gid)
+        install = [self._install, "--no-defaults", f"--datadir={self._directory}/data"]
+        install += ["--auth-root-authentication-method=normal"]  # no password, on a socket of our own
+        self._run(install)
+        command = [self._server, "--no-defaults", f"--datadir={self._directory}/data", "--skip-networking"]
+        command += [f"--socket={self._directory}/s", f"--pid-file={self._directory}/pid"]
+        # nothing here must survive a power failure, and each test makes tables
+        command += [
+            "--innodb-flush-log-at-trx-commit=0",
+            "--innodb-doublewrite=0",
+            "--innodb-fast-shutdown=2",
+        ]
+        self._process = subprocess.Popen(
+            command,
+            user=self._user,
+            cwd=self._directory,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        eventually((self._directory / "s").exists, START_S, message="MariaDB did not get ready")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
+    ) -> None:
+        if self._process is not None:
+            self._process.terminate()
+            self._process.wait(30)
+        shutil.rmtree(self._directory, ignore_errors=True)
+
+    def _run(self, command: list[str]) -> None:
+        subprocess.run(
+            command,
+            user=self._user,
+            cwd=self._directory,
+            check=True,
+            stdout=subprocess.DEVNULL,
+            timeout=START_S,
+        )
