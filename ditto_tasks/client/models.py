@@ -28,6 +28,7 @@ class Receipt(WireModel):
     selection: JsonMap | None = None
     context: JsonMap | None = None
     explanation: JsonMap | None = None
+    updated_version: NonEmptyText | None = None  # of a pipeline's SELECT: what its UPDATE wrote
 
 
 ContextReply: TypeAlias = Receipt | Context | None  # by the option `reply`, and whether there was a scope

@@ -69,6 +69,14 @@ def test_steps_are_tasks_with_ids_made_of_the_pipelines(client, scope):
         assert client.result(task_id).get(WAIT_S) is not None
 
 
+def test_the_receipt_of_select_names_both_versions(client, scope):
+    """What UPDATE wrote and what SELECT read, pinned or not."""
+    for pin in (False, True):
+        answer = client.answer(scope, "which shard?", init=[GOAL], pin=pin).get(WAIT_S)
+        receipt = client.result(answer.step_ids["select"]).get(WAIT_S)
+        assert (receipt["updatedVersion"], receipt["version"]) == (answer.updated_version,) * 2
+
+
 def test_a_second_question_finds_the_session_as_it_is(client, scope):
     """`init` fills a session that is not there, and leaves one that is."""
     first = client.answer(scope, "which shard?", init=[GOAL])
