@@ -34,6 +34,7 @@ from ditto_tasks.serialization import CONTENT_TYPE, NAME, register_content_type
 from ditto_tasks.settings import Settings, check_visibility_timeout, load_settings
 from ditto_tasks.task import Handler
 from ditto_tasks.worker.connection import GuardedConnection
+from ditto_tasks.worker.request import QUIET_TASK
 from ditto_tasks.worker.signals import on_shard_tick
 
 __all__ = ["BATCH_QUEUE", "DittoCelery", "create_app"]
@@ -72,6 +73,7 @@ class DittoCelery(Celery):
     """Celery with one choke point for publishing and with typed errors."""
 
     amqp_cls = DittoAMQP  # type: ignore[assignment]  # a class does as well as its name
+    task_cls = QUIET_TASK
 
     def __init__(self, settings: Settings, dependencies: Dependencies, nodes: NodeTable) -> None:
         self.settings = settings

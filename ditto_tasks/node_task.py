@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, cast
 
-from celery import Task
 from celery.exceptions import Ignore, Reject, TaskPredicate
 from celery.utils.log import get_logger
 
@@ -42,6 +41,7 @@ from ditto_tasks.task import (
 if TYPE_CHECKING:
     from ditto_tasks.celery import DittoCelery
 from ditto_tasks.worker.keys import EPOCH_HEADER, REFUSE_HEADER
+from ditto_tasks.worker.request import QuietTask
 
 logger = get_logger(__name__)
 
@@ -50,7 +50,7 @@ STORE_IS_AWAY: Final = ("STATE_BACKEND_UNAVAILABLE", "STATE_OUTCOME_UNKNOWN")
 CONTEXT_REPLY_S: Final = 300  # a whole context is large and can be loaded again, so it is kept 5 minutes only
 
 
-class NodeTask(Task):  # type: ignore[type-arg]  # celery's class is generic in its stubs only
+class NodeTask(QuietTask):
     """One node type as a task: `(self, upstream=None, /, **wire)`."""
 
     abstract = True
