@@ -210,6 +210,7 @@ _FIXED: Final[Mapping[str, object]] = {
     "task_acks_late": True,
     "task_track_started": True,
     "result_extended": False,
+    "task_store_errors_even_if_ignored": True,  # whoever ignores results still asks why one does not come
     "result_chord_expires": CHORD_EXPIRES_S,
     "worker_pool": "threads",
     "worker_concurrency": CONCURRENCY,

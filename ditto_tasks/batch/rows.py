@@ -42,7 +42,8 @@ class BatchRows:
             for row in rows:
                 if row.is_final:
                     pipe.hsetnx(self.key, row.scope, _encoded(row))
-                    pipe.hdel(self.key, PLAN + row.scope)
+                    if row.status != "unchanged":  # which had no plan worth deleting
+                        pipe.hdel(self.key, PLAN + row.scope)
                 else:
                     pipe.hset(self.key, PLAN + row.scope, _encoded(row))
             pipe.rpush(self._news, told)

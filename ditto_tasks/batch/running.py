@@ -35,8 +35,8 @@ TURN_S: Final = 20.0  # of BATCH.RUN, which then sends itself again: far below a
 class App(Protocol):
     """What a run needs of the Celery application."""
 
-    def send_task(self, name: str, *, kwargs: JsonObject, task_id: str) -> object:
-        """Publish a call; QUEUE_FULL if its shard takes no more."""
+    def send_task(self, name: str, *, kwargs: JsonObject, task_id: str, ignore_result: bool) -> object:
+        """Publish a call; QUEUE_FULL if its shard takes no more. Errors are stored in any case."""
 
     def AsyncResult(self, task_id: str) -> Any:  # noqa: N802 -- Celery's name and result
         """The stored result of a call."""
@@ -84,7 +84,7 @@ class CompressRun:
         for planned in self.planner.next():
             task_id = str(uuid4())
             try:
-                self.app.send_task(**self._call(planned), task_id=task_id)
+                self.app.send_task(**self._call(planned), task_id=task_id, ignore_result=True)  # rows tell
             except ContextError as problem:
                 self.planner.settle(planned)
                 self._again(planned)

@@ -1,7 +1,7 @@
 """Which scopes have a context: noted beside each write, purged when read, rebuilt from the records."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Final, TypeVar
@@ -24,7 +24,7 @@ from ditto_tasks.state.scripted import TTL_MS
 from ditto_tasks.state.scripts import Script
 
 _PAGE: Final = 500  # members or keys a round trip
-_RECORDS: Final = 32  # records a round trip: a few MB at most
+_RECORDS: Final = 16  # records a round trip: a few MB at most
 
 ValueT = TypeVar("ValueT")
 
@@ -87,6 +87,14 @@ class ScopeIndex:
         deleted = bool(self._client.delete(state_key(scope, self._key_prefix)))
         self._client.zrem(index, member)
         return deleted
+
+    def records(self, scopes: Sequence[Scope]) -> Iterator[bytes | None]:
+        """The stored bytes of each scope, some in each round trip."""
+        for page in _chunks(iter(scopes), _RECORDS):
+            with self._client.pipeline(transaction=False) as pipeline:
+                for scope in page:
+                    pipeline.get(state_key(scope, self._key_prefix))
+                yield from (as_bytes(record) for record in pipeline.execute())
 
     def read(self, scope: Scope) -> tuple[StoredContext | None, int]:
         """A scope's context, and the ms that it has left (-1: it never expires, -2: there is none)."""
