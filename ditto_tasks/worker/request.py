@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from celery import Task
 from celery.worker.request import Request
+
+if TYPE_CHECKING:
+    from celery.worker.request import _InfoDict
 
 # by name: Celery imports them where a worker needs them
 QUIET_REQUEST: Final = "ditto_tasks.worker.request:QuietRequest"
@@ -15,10 +18,9 @@ QUIET_TASK: Final = "ditto_tasks.worker.request:QuietTask"
 class QuietRequest(Request):
     """Celery's own answers `inspect active` and `inspect reserved` with the arguments as they are."""
 
-    def info(self, safe: bool = False) -> dict[str, Any]:  # noqa: ARG002 -- Celery's signature
+    def info(self, safe: bool = False) -> _InfoDict:  # noqa: ARG002 -- Celery's signature
         """The delivery with the representation that its sender redacted, whatever was asked for."""
-        shown: dict[str, Any] = super().info(safe=True)
-        return shown
+        return super().info(safe=True)
 
 
 class QuietTask(Task):  # type: ignore[type-arg]  # celery's class is generic in its stubs only

@@ -75,7 +75,9 @@ def client(deployment: Deployment, flower: FlowerProcess) -> Iterator[Ditto]:
         yield opened
 
 
-@pytest.mark.parametrize("path", ["/", "/workers", "/tasks", "/broker", "/metrics", "/api/tasks", "/api/workers"])
+@pytest.mark.parametrize(
+    "path", ["/", "/workers", "/tasks", "/broker", "/metrics", "/api/tasks", "/api/workers"]
+)
 @pytest.mark.parametrize("credential", [None, "admin:wrong"])
 def test_nobody_gets_in_without_the_credential(
     flower: FlowerProcess, path: str, credential: str | None
@@ -114,7 +116,7 @@ def test_nothing_can_be_changed(flower: FlowerProcess, route: str) -> None:
 
 
 def test_a_pipeline_is_visible_step_by_step(flower: FlowerProcess, client: Ditto) -> None:
-    """Each step of an answering pipeline is listed under its id with node and state, and counted in the metrics."""
+    """Each step of a pipeline is listed under its id with node and state, and counted in the metrics."""
     pending = client.answer(SCOPE, f"What is {CANARY}?", init=[ITEM])
     steps = pending.get(60).step_ids
     eventually(lambda: _states(flower, steps.values()) == {"SUCCESS"}, 20)
@@ -132,7 +134,7 @@ def _states(flower: FlowerProcess, ids: Iterable[str]) -> set[str]:
 def test_no_page_shows_content(
     flower: FlowerProcess, client: Ditto, deployment: Deployment, folder: Path
 ) -> None:
-    """No message, scope id, key of metadata, credential or error text is on any page, while tasks run and after."""
+    """No message, scope id, key, credential or error text is on any page, while tasks run and after."""
     client.answer(SCOPE, f"What is {CANARY}?", init=[ITEM]).get(60)
     client.memory.write(memories=[{"content": CANARY, "metadata": {CANARY: CANARY}}]).get(60)
     client.interaction.tool(name=CANARY, arguments={CANARY: CANARY})
@@ -143,7 +145,9 @@ def test_no_page_shows_content(
         eventually(lambda: _states(flower, ids) == {"STARTED"}, 20)
         eventually(lambda: all(task in flower.worker_pages() for task in ids), 20)
         running = flower.everything()
-        inspected = repr([deployment.app.control.inspect().active(), deployment.app.control.inspect().reserved()])
+        inspected = repr(
+            [deployment.app.control.inspect().active(), deployment.app.control.inspect().reserved()]
+        )
     eventually(lambda: _states(flower, ids) == {"FAILURE"}, 20)
     for pages in (running, flower.everything()):
         assert [path for path, text in pages.items() if CANARY in text] == []

@@ -53,9 +53,7 @@ class FlowerProcess:
         command += [f"--conf={ROOT / 'config' / 'flowerconfig.py'}", f"--port={self.port}"]
         command += [f"--db={self._folder / 'flower'}"]
         with self._log.open("wb") as log:
-            self._process = subprocess.Popen(
-                command, env=self._env, cwd=self._folder, stdout=log, stderr=log
-            )
+            self._process = subprocess.Popen(command, env=self._env, cwd=self._folder, stdout=log, stderr=log)
         return self._process
 
     def __enter__(self) -> Self:
