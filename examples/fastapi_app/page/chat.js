@@ -42,13 +42,16 @@ async function ask(text) {
 }
 
 function follow(task, shown) {
-  return new Promise((resolve) => {
+  return new Promise((resolve, reject) => {
     const events = new EventSource(`/api/tasks/${task}/events`);
     events.addEventListener("step", ({ data }) => showStep(shown, JSON.parse(data)));
     events.addEventListener("text_delta", ({ data }) => shown.querySelector(".answer").append(JSON.parse(data).text));
     events.addEventListener("end", ({ data }) => {
       events.close(); // it would connect again, and be told of the end again
       resolve(JSON.parse(data));
+    });
+    events.addEventListener("error", () => { // a lost connection is made again; a refused one is not
+      if (events.readyState === EventSource.CLOSED) reject(new Error("the task cannot be followed"));
     });
   });
 }
@@ -108,7 +111,13 @@ function showMeter(kept, tokens, text) {
   }));
 }
 
-function itemLine({ id, verdict, reason, tokens }, content) {
+function why({ verdict, reason, tokens, used }) {
+  if (verdict !== "dropped" || tokens === undefined || used === undefined) return reason;
+  return `${reason}: it needs ${tokens} tokens, and ${BUDGET - used} were left`;
+}
+
+function itemLine(entry, content) {
+  const { id, verdict, tokens } = entry;
   const line = at("item").content.firstElementChild.cloneNode(true);
   line.dataset.verdict = verdict;
   line.querySelector("code").textContent = id.length > 24 ? `${id.slice(0, 8)}…${id.slice(id.lastIndexOf(":"))}` : id;
@@ -116,7 +125,7 @@ function itemLine({ id, verdict, reason, tokens }, content) {
   line.querySelector(".verdict").textContent = verdict;
   line.querySelector(".tokens").textContent = tokens === undefined ? "" : `${tokens} tokens`;
   line.querySelector(".content").textContent = typeof content === "string" ? content : JSON.stringify(content);
-  line.querySelector(".reason").textContent = reason;
+  line.querySelector(".reason").textContent = why(entry);
   return line;
 }
 
