@@ -28,6 +28,8 @@ SHORT_CHARS = 20_000  # a text in Latin letters of this length cannot exceed eit
 
 _ASCII_KIND = "wo"
 _ASCII_WORD = re.compile(rf"[a-z0-9]{{1,{MAX_WORD_CHARS}}}")
+_PLURAL = re.compile(r"(?<=[a-z]{2}[a-hj-rtv-z])s(?![a-z0-9])")  # not bus, class, basis
+_PLURAL_IES = re.compile(r"(?<=[a-z]{2})ies(?![a-z0-9])")
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")  # PostgreSQL has no NUL in text, UTF-8 no lone surrogate
 # accents of Latin, Greek and Cyrillic, points of Hebrew and Arabic, Arabic stretching: optional in writing
 _OPTIONAL_MARKS = re.compile(
@@ -97,7 +99,7 @@ def spelled_document(folded: str, namespace: str) -> str:
     tag = namespace_tag(namespace)
     if len(folded) <= SHORT_CHARS and folded.isascii():
         prefix = tag + _ASCII_KIND
-        return " ".join([prefix + word for word in _ASCII_WORD.findall(folded)])
+        return " ".join([prefix + word for word in _ASCII_WORD.findall(_singular(folded))])
     return " ".join(_bounded(tag + spell(word) for word in index_words(folded)))
 
 
@@ -157,11 +159,17 @@ def _is_short_number(value: JsonValue) -> bool:
 
 
 def _runs(folded: str) -> Iterator[tuple[str, bool]]:
-    if folded.isascii():
-        yield from ((word, False) for word in _ASCII_WORD.findall(folded))
+    text = _singular(folded)
+    if text.isascii():
+        yield from ((word, False) for word in _ASCII_WORD.findall(text))
         return
-    for match in _run_pattern().finditer(folded):
+    for match in _run_pattern().finditer(text):
         yield match[0], match.lastgroup == "unspaced"
+
+
+def _singular(folded: str) -> str:
+    """Plurals of Latin words as the singular, on both sides of a search; other words in -s stay whole."""
+    return _PLURAL.sub("", _PLURAL_IES.sub("y", folded))
 
 
 def _clusters(run: str) -> list[str]:

@@ -31,6 +31,7 @@ TEXTS = {
 QUESTIONS = [
     ("fox", "en"),
     ("LAZY dogs?", "en"),
+    ("jump", "en"),
     ("大学", "zh"),
     ("图书馆", "zh"),
     ("夜市", "zh-hant"),
