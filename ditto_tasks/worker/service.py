@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 logger = get_logger(__name__)
 
 TICK_S: Final = 1.0
+OTHER_CONNECTIONS: Final = 1_000  # beside a peek a shard: one for each thread of the pool
 STOP_MARGIN_S: Final = 5.0  # over the longest mutation, for what it takes to settle and release it
 
 
@@ -56,7 +57,7 @@ class ShardService:
         url, keys = broker_address(app.conf), Keys(settings.connections.deployment)
         # A lease client that waits or repeats would renew too late what it believes to hold.
         self._lease_client = _client(url, timeout_ms=config.lease_ms // RENEWALS)
-        self._client = _client(url)
+        self._client = _client(url, max_connections=config.count + OTHER_CONNECTIONS)
         self._lease_scripts = self._scripts_of(self._lease_client, keys)
         self._scripts = self._scripts_of(self._client, keys)
         self.shards = Shards(self._scripts, count=config.count, mutation_timeout_s=self._timeout_s)

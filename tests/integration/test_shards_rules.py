@@ -142,3 +142,15 @@ def test_ordinary_queues_are_redelivered_after_the_visibility_timeout(fleet: Fle
     fleet.start()
     fleet.receipt(fleet.append("s", "scoped"))
     fleet.receipt("swept", 40)
+
+
+def test_a_worker_serves_more_shards_than_a_client_has_connections_by_default() -> None:
+    """Each of 160 shards is peeked at, so that a call on any of them is heard of at once."""
+    with Fleet(shards=160) as fleet:
+        fleet.start()
+        fleet.wait_balanced("w1")
+        beside = fleet.sessions_beside("wide", 150)
+        for number, session in enumerate(beside):
+            fleet.append(session, f"wide-{number}")
+        for number in range(len(beside)):
+            fleet.receipt(f"wide-{number}", 8)
