@@ -1,7 +1,10 @@
 """`ditto doctor`: asks every service and says what is wrong and what to do."""
 
+from itertools import chain
+
 import click
 
+from ditto_tasks.cli.deployment_probes import deployment_findings
 from ditto_tasks.cli.probes import Finding, findings
 from ditto_tasks.settings import load_settings
 
@@ -13,7 +16,7 @@ def doctor() -> None:
     """Ask every service and say what is wrong and what to do; exit code 1 if anything is wrong."""
     settings = load_settings()
     wrong = False
-    for finding in findings(settings):
+    for finding in chain(findings(settings), deployment_findings(settings)):
         _show(finding)
         wrong = wrong or finding.state == "wrong"
     if wrong:
