@@ -53,7 +53,10 @@ class BatchRows:
 
     def plan(self, row: Row) -> None:
         """Write what a commit is about to do, so that a second delivery can tell what it did."""
-        self._client.hset(self.key, PLAN + row.scope, cast("str", _encoded(row)))  # bytes are fine
+        with self._client.pipeline(transaction=False) as pipe:
+            pipe.hset(self.key, PLAN + row.scope, cast("str", _encoded(row)))  # bytes are fine
+            pipe.expire(self.key, ROWS_TTL_S)
+            pipe.execute()
 
     def planned(self, scope_hash: str) -> tuple[Row | None, Row | None]:
         """The final row of a scope, and the one that was planned."""

@@ -1,0 +1,180 @@
+"""Rows of a run, and a compression whose worker dies between its steps."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+import redis
+from support.batches import BUDGET, LARGE, hash_of, operations_of, raw_of, seed
+from support.keys import documented_keys
+from support.workers import BROKER_DB, client_app
+
+from ditto_tasks.batch.models import CompressRequest, Row, Sizes
+from ditto_tasks.batch.rows import PLAN, BatchRows
+from ditto_tasks.batch.schedule import beat_schedule
+from ditto_tasks.batch.tasks import compress
+from ditto_tasks.celery import DittoCelery
+from ditto_tasks.embedded import EmbeddedServer
+from ditto_tasks.errors import ContextError, DittoError
+from ditto_tasks.json_values import encode
+from ditto_tasks.models import to_wire
+from ditto_tasks.settings import default_settings
+from ditto_tasks.settings.runtime import Batch, Nightly
+from ditto_tasks.task import TaskCall, TaskOptions
+
+RUN = "r1"
+SESSION = "a:1"
+UNCHANGED = Row(scope="scope:1", status="unchanged", before=Sizes(items=1), after=Sizes(items=1))
+OVER = Row(scope="scope:1", status="over")
+FAILED = Row(scope="scope:1", status="failed", code="INVALID_STATE")
+
+
+@pytest.fixture
+def broker(server: EmbeddedServer) -> Iterator["redis.Redis"]:
+    client = redis.Redis.from_url(server.redis_url(BROKER_DB))
+    yield client
+    client.close()
+
+
+@pytest.fixture
+def rows(broker: "redis.Redis") -> BatchRows:
+    return BatchRows(broker, deployment="default", run=RUN)
+
+
+def test_the_first_final_row_stands(rows: BatchRows) -> None:
+    """A second final row of a scope changes nothing, whoever writes it."""
+    rows.put([UNCHANGED], told="t1")
+    rows.put([FAILED], told="t2")
+    assert (rows.get(["scope:1"]), list(rows.final())) == ([UNCHANGED], [UNCHANGED])
+    assert rows.hear(1) == ["t1", "t2"]
+
+
+def test_what_is_over_or_only_planned_is_no_end(rows: BatchRows) -> None:
+    """A scope over budget is known as such; what a commit was about to do is not told as done."""
+    rows.put([OVER], told="t1")
+    assert (rows.get(["scope:1", "scope:2"]), list(rows.final())) == ([OVER, None], [])
+    rows.plan(Row(scope="scope:1", status="would-compress"))
+    assert (rows.get(["scope:1"]), list(rows.final())) == ([None], [])
+
+
+def test_a_run_keeps_to_its_request_and_its_keys_expire(rows: BatchRows, broker: "redis.Redis") -> None:
+    """Another request under the same name is refused; every key of a run has a TTL and stands in the docs."""
+    rows.begin(CompressRequest(match="a:"))
+    rows.begin(CompressRequest(match="a:"))
+    with pytest.raises(DittoError, match="RUN_MISMATCH"):
+        rows.begin(CompressRequest(match="b:"))
+    rows.put([UNCHANGED], told="t1")
+    keys = [key.decode() for key in broker.scan_iter(match=f"{rows.key}*")]
+    assert len(keys) == 3
+    assert all(broker.ttl(key) > 0 for key in keys)
+    assert all(any(row.matches(key) for row in documented_keys()) for key in keys)
+
+
+@dataclass
+class Session:
+    """A session over budget, and deliveries of its compression."""
+
+    app: DittoCelery
+    broker: "redis.Redis"
+    state: "redis.Redis"
+
+    def deliver(self, *, redelivered: bool = False, epoch: int = 1, refuse: str | None = None) -> object:
+        wire = {"run": RUN, "scope": {"sessionId": SESSION}, "maxItems": BUDGET}
+        options = TaskOptions(operation_id=f"{RUN}:{hash_of(SESSION)}")
+        about = {"task_id": "t", "root_id": "t", "dependencies": self.app.dependencies}
+        call = TaskCall(
+            "BATCH.COMPRESS", wire, options, epoch=epoch, redelivered=redelivered, refuse=refuse, **about
+        )
+        return compress(call)
+
+    @property
+    def row(self) -> Row | None:
+        return BatchRows(self.broker, deployment="default", run=RUN).get([hash_of(SESSION)])[0]
+
+    def forget_row(self, *, keep_plan: bool) -> Row:
+        """As if the worker had died after its commit, before its row."""
+        row, key = self.row, f"ditto:default:batch:{RUN}"
+        assert row is not None
+        self.broker.hdel(key, row.scope)
+        if keep_plan:
+            planned = row.model_copy(update={"status": "would-compress"})
+            self.broker.hset(key, PLAN + row.scope, encode(to_wire(planned)))
+        self.broker.expire(key, 60)
+        return row
+
+
+@pytest.fixture
+def session(server: EmbeddedServer, broker: "redis.Redis", redis_client: "redis.Redis") -> Iterator[Session]:
+    seed(redis_client, {SESSION: LARGE})
+    app = client_app(server)
+    yield Session(app, broker, redis_client)
+    app.dependencies.close()
+    app.close()
+
+
+def test_a_second_delivery_after_the_row_does_nothing(session: Session) -> None:
+    """The row is the end of it: neither state nor operation log is asked again."""
+    session.deliver()
+    record, row = raw_of(session.state, SESSION), session.row
+    session.state.delete(f"ditto:context:{hash_of(SESSION)}")
+    assert session.deliver(redelivered=True) == {"status": "compressed"}
+    assert (record is not None, session.row) == (True, row)
+
+
+def test_a_death_between_commit_and_row_is_made_good(session: Session) -> None:
+    """The next delivery writes nothing again, and its row says what the first one did."""
+    session.deliver()
+    record = raw_of(session.state, SESSION)
+    row = session.forget_row(keep_plan=True)
+    session.deliver(redelivered=True, epoch=2)
+    assert (session.row, raw_of(session.state, SESSION)) == (row, record)
+    assert operations_of(session.state, SESSION) == 1
+
+
+def test_a_commit_whose_plan_is_lost_is_still_no_second_one(session: Session) -> None:
+    """Without the plan the row can say only that the session was compressed."""
+    session.deliver()
+    record = raw_of(session.state, SESSION)
+    session.forget_row(keep_plan=False)
+    session.deliver(redelivered=True)
+    assert session.row == Row(scope=hash_of(SESSION), status="compressed")
+    assert (raw_of(session.state, SESSION), operations_of(session.state, SESSION)) == (record, 1)
+
+
+def test_a_stale_owner_writes_no_row(session: Session) -> None:
+    """A worker that lost the shard is fenced off, and leaves the row to the new owner."""
+    session.deliver(epoch=5)
+    seed_again = raw_of(session.state, SESSION)
+    session.forget_row(keep_plan=False)
+    session.state.hdel(
+        operations_key(), *[name for name in session.state.hkeys(operations_key()) if b"op:" in name]
+    )
+    grown = {SESSION: LARGE}
+    session.state.delete(f"ditto:context:{hash_of(SESSION)}")
+    seed(session.state, grown)
+    with pytest.raises(ContextError, match="FENCED"):
+        session.deliver(epoch=4)
+    assert (session.row, seed_again is not None) == (None, True)
+
+
+def operations_key() -> str:
+    return f"ditto:context:ops:{{ditto:context:{hash_of(SESSION)}}}"
+
+
+def test_a_refused_call_ends_as_its_code(session: Session) -> None:
+    """A call that took too long before is refused, and changes nothing."""
+    record = raw_of(session.state, SESSION)
+    session.deliver(refuse="TIMEOUT")
+    assert session.row == Row(scope=hash_of(SESSION), status="failed", code="TIMEOUT")
+    assert raw_of(session.state, SESSION) == record
+
+
+def test_the_nightly_run_is_an_entry_of_beat() -> None:
+    """Without the setting beat has nothing of ours to do; with it BATCH.RUN gets the options."""
+    settings = default_settings()
+    assert beat_schedule(settings) == {}
+    batch = Batch(nightly=Nightly(hour=4, match="a:", max_items=50))
+    runtime = settings.runtime.model_copy(update={"batch": batch})
+    (entry,) = beat_schedule(settings.model_copy(update={"runtime": runtime})).values()
+    assert (entry["task"], entry["kwargs"]) == ("BATCH.RUN", {"match": "a:", "maxItems": 50})
+    assert entry["schedule"].hour == {4}
