@@ -9,8 +9,10 @@ from typing import Any
 
 Message = dict[str, Any]
 
-WORDS = """flight refund gate order window policy seat voucher
-status total schedule transfer paid""".split()
+WORDS = [
+    *("flight", "refund", "gate", "order", "window", "policy", "seat"),
+    *("voucher", "status", "total", "schedule", "transfer", "paid"),
+]
 
 
 def session(seed: int, *, messages: int = 30, system_words: int = 40) -> list[Message]:
