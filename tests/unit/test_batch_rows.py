@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pytest
 import redis
-from support.batches import BUDGET, LARGE, hash_of, operations_of, raw_of, seed
+from support.batches import BUDGET, LARGE, SMALL, hash_of, operations_of, raw_of, seed
 from support.keys import documented_keys
 from support.workers import BROKER_DB, client_app
 
@@ -119,6 +119,17 @@ def test_a_second_delivery_after_the_row_does_nothing(session: Session) -> None:
     session.state.delete(f"ditto:context:{hash_of(SESSION)}")
     assert session.deliver(redelivered=True) == {"status": "compressed"}
     assert (record is not None, session.row) == (True, row)
+
+
+def test_a_scope_that_was_within_budget_is_done(session: Session) -> None:
+    """A second delivery leaves alone what has grown since the first one found it within budget."""
+    session.state.delete(f"ditto:context:{hash_of(SESSION)}")
+    seed(session.state, {SESSION: SMALL})
+    assert session.deliver() == {"status": "unchanged"}
+    session.state.delete(f"ditto:context:{hash_of(SESSION)}")
+    seed(session.state, {SESSION: LARGE})
+    assert session.deliver(redelivered=True) == {"status": "unchanged"}
+    assert operations_of(session.state, SESSION) == 0
 
 
 def test_a_death_between_commit_and_row_is_made_good(session: Session) -> None:
