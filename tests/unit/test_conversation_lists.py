@@ -155,6 +155,13 @@ def test_call_groups_are_kept_apart_by_position() -> None:
     assert groups[0] == groups[1] != groups[2] == groups[3]
 
 
+def test_a_result_answers_the_newest_call_that_waits() -> None:
+    """Where a call with the same id was interrupted before, the result belongs to the later one."""
+    context = of_openai(user(), calling(call("c")), user(), calling(call("c")), answer("c", "mine"))
+    openai = assert_accepted(context)[0]
+    assert [each["content"] for each in openai.messages if each["role"] == "tool"] == [INTERRUPTED, "mine"]
+
+
 def test_ids_that_clash_are_renamed_alike_every_time() -> None:
     """Anthropic's list has ids of its own for repeated and for malformed ones, and tells which."""
     messages = [
