@@ -44,8 +44,8 @@ from ditto_tasks.pipelines.plan import steps_of
 from ditto_tasks.routing import needs_shard, shard_queue_of
 from ditto_tasks.settings import child_environment, load_settings
 
-QUESTION: Final = "Why is every mutation of one session run in order?"
-BUDGET_TOKENS: Final = 700  # small enough that something does not fit, so that the account shows why
+QUESTION: Final = "What happens when a worker dies in the middle of a task?"
+BUDGET_TOKENS: Final = 400  # small enough that something does not fit, so that the account shows why
 HITS: Final = 6
 STRATEGIES: Final = ("keyword", "substring")
 SCOPE: Final = Scope(session_id="demo")
@@ -59,7 +59,7 @@ WORKERS: Final = {  # as compose.yaml has them: each domain on its own queue
     "general": "ditto.memory,ditto.retrieval,ditto.interaction",
     "infer": "ditto.infer",
 }
-WIDTH: Final = 120  # of what goes into a file or a pipe
+WIDTH: Final = 100  # of what goes into a file or a pipe
 BATCH: Final = 200  # memories of one MEMORY.WRITE: its message stays far below 4 MiB
 READY_S: Final = 60.0  # a cold start of all processes on a busy machine
 ANSWER_S: Final = 120.0

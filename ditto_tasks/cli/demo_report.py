@@ -13,7 +13,7 @@ from rich.table import Table
 from ditto_tasks.cli.account import Hit, Ran, Weighed
 from ditto_tasks.pipelines.models import Answer
 
-SHOWN_CHARACTERS: Final = 60
+SHOWN_CHARACTERS: Final = 200  # more than a line of any terminal shows
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,10 +91,18 @@ def _steps(account: Account) -> Table:
 
 
 def _table(title: str, *columns: str) -> Table:
-    table = Table(title=title, title_justify="left", title_style="bold", expand=False)
+    flexible = {"from": 2, "text": 3}  # shares of what the others leave; cut there, whole in the documents
+    expand = not flexible.keys().isdisjoint(columns)
+    table = Table(title=title, title_justify="left", title_style="bold", expand=expand)
     for column in columns:
         right = column in {"score", "words", "tokens", "began", "took"}
-        table.add_column(column, justify="right" if right else "left", overflow="fold")
+        table.add_column(
+            column,
+            justify="right" if right else "left",
+            overflow="ellipsis",
+            no_wrap=True,
+            ratio=flexible.get(column),
+        )
     return table
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -12,7 +13,8 @@ from ditto_tasks.json_values import JsonObject
 
 SUFFIXES: Final = frozenset({".md", ".txt", ".rst", ".text", ".adoc", ".org"})
 MAX_FILE_BYTES: Final = 2 * 1024 * 1024  # larger ones are data rather than text to be read
-PASSAGE_CHARACTERS: Final = 900  # a few paragraphs: enough to answer from, small enough to select among
+PASSAGE_CHARACTERS: Final = 600  # a few paragraphs: enough to answer from, small enough to select among
+_TABLE = re.compile(r"\|.*\n\|[ :|-]+(\n|$)")  # a Markdown table's head, and the rule below it
 
 
 class Passage(NamedTuple):
@@ -57,7 +59,7 @@ def _passages_of(folder: Path, path: Path) -> Iterator[Passage]:
 def split_text(text: str) -> Iterator[tuple[str, str]]:
     """Passages with their headings: whole paragraphs, a new passage at every heading."""
     heading, gathered = "", ""
-    for paragraph in text.replace("\r\n", "\n").split("\n\n"):
+    for paragraph in _paragraphs(text.replace("\r\n", "\n")):
         first, *rest = paragraph.strip("\n").split("\n")
         starts = first.startswith("#")
         too_long = len(gathered) + len(paragraph) > PASSAGE_CHARACTERS
@@ -69,3 +71,21 @@ def split_text(text: str) -> Iterator[tuple[str, str]]:
         gathered = f"{gathered}\n\n{paragraph}".strip()
     if gathered:
         yield heading, gathered
+
+
+def _paragraphs(text: str) -> Iterator[str]:
+    """What blank lines separate, and the rows of tables: read alone, a cell has to say what it is."""
+    for block in text.split("\n\n"):
+        table = block.strip("\n")
+        if not _TABLE.match(table):
+            yield block
+            continue
+        head, _, *rows = map(_cells, table.split("\n"))
+        for row in rows:
+            yield "; ".join(
+                f"{name}: {cell}" if name else cell for name, cell in zip(head, row, strict=False)
+            )
+
+
+def _cells(row: str) -> list[str]:
+    return [cell.strip().replace("\\|", "|") for cell in re.split(r"(?<!\\)\|", row.strip())[1:-1]]

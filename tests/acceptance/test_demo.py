@@ -66,7 +66,7 @@ def test_the_demo_accounts_for_an_answer_from_the_folders_texts(docs, marker):
     assert running.returncode == 0, shown
     assert "parcels share one box" in shown
     assert re.search(r"Flower.*http://127\.0\.0\.1:\d+", shown)
-    assert re.search(r"\d+ \+ \d+ = \d+ of 700 tokens", shown)
+    assert re.search(r"\d+ \+ \d+ = \d+ of 400 tokens", shown)
     assert re.search(r"\[memory:[0-9a-f-]+\]", shown)
     for step in ("load", "search-0", "search-1", "update", "select", "sample", "turn"):
         assert re.search(rf"{step}\b", shown)

@@ -32,6 +32,13 @@ def test_a_text_is_cut_at_headings_and_between_paragraphs():
     assert "".join(body for _, body in passages).count("word") == 2 * (PASSAGE_CHARACTERS // 6)
 
 
+def test_rows_of_tables_are_read_alone():
+    """Each row becomes a sentence that names its columns; escaped bars belong to their cells."""
+    text = "# H\n\n| what | then |\n| --- | --- |\n| it dies | it `a\\|b` runs |\n| it hangs | it stops |"
+    [(_, body)] = split_text(text)
+    assert body.split("\n\n") == ["what: it dies; then: it `a|b` runs", "what: it hangs; then: it stops"]
+
+
 def test_passages_are_keyed_by_file_and_place(tmp_path):
     """The same folder gives the same keys, text files only, in the order of their paths."""
     (tmp_path / "sub").mkdir()
