@@ -89,6 +89,11 @@ class ServerContainer(RedisContainer):
     def command(cls, *args: str, **_kwargs: Any) -> list[str]:
         return ["valkey-server", *PERSISTENT, *args]
 
+    @property
+    def host_url(self) -> str:
+        host, port = self.get_addr("6379/tcp")  # not "localhost": these tests may run in a container as well
+        return f"{self.prefix()}{host}:{port}/{self.vhost}"
+
 
 class WorkerContainer(CeleryWorkerContainer):
     """A worker from the image of compose.yaml."""
@@ -185,6 +190,9 @@ class LocalServer(_Local, ServerContainer):
         self._port = free_port()
         options = ["--port", str(self._port), "--bind", "127.0.0.1"]
         super().__init__(LocalProcess([str(find_server_binary()), *PERSISTENT, *options], {}))
+
+    def get_addr(self, _port: str) -> tuple[str, int]:
+        return self.hostname, self._port
 
     @property
     def port(self) -> int:
