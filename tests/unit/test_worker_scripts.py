@@ -119,6 +119,20 @@ def test_a_stale_owner_changes_nothing(deployment: Deployment) -> None:
     assert (deployment.in_flight(0), deployment.waiting(0)) == ([b"1"], [b"2"])
 
 
+def test_a_stale_owner_marks_nothing_as_started(deployment: Deployment) -> None:
+    """A late start mark of the old owner does not count against the message under its new one."""
+    deployment.send(0, b"1")
+    stale = deployment.worker("a")
+    take(stale)
+    old_epoch = stale.claim([0])[0].epoch
+    deployment.lapse(0)
+    owner = deployment.worker("b")
+    taken = owner.next(0, owner.claim([0])[0].epoch, starts=False)
+    assert isinstance(taken, Taken)
+    stale.start(InFlight(0, old_epoch, taken.seq))
+    assert not deployment.client.hexists(KEYS.shard(0), "started")
+
+
 def test_a_takeover_puts_the_message_in_flight_back_at_the_head(deployment: Deployment) -> None:
     """What a dead owner had taken is the next message again, before all others."""
     deployment.send(0, b"1", b"2", b"3")
