@@ -98,6 +98,7 @@ def outcome(url: str, step: str) -> str:
     return "settled"
 
 
+@pytest.mark.timeout(300)  # 120 deaths, of which half wait for a lease
 def test_at_most_once_under_kills(server: EmbeddedServer, capsys: pytest.CaptureFixture[str]) -> None:
     """Over 120 kills, 24 at each point, no effect happens twice and each next delivery learns the outcome."""
     url, kills = server.redis_url(0), 0

@@ -145,6 +145,7 @@ def test_timeout_leaves_the_worker_alive(app: DittoCelery) -> None:
     assert ask(app, ACT, **tool("count", key="t2"))["status"] == "success"
 
 
+@pytest.mark.timeout(300)  # six cold starts of a worker, on a machine that may be busy
 def test_killed_workers(
     server: EmbeddedServer, env: dict[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
