@@ -1,12 +1,12 @@
-"""Tasks over HTTP: a router that FastAPI applications mount (extra `web`), and the same for other frameworks."""
+"""Tasks over HTTP: a router that FastAPI applications mount (extra `web`), and its service for others."""
 
 from typing import TYPE_CHECKING, Final
 
 from ditto_tasks.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from ditto_tasks.web.fastapi import create_router
     from ditto_tasks.web.failures import Refusal, refusal_of
+    from ditto_tasks.web.fastapi import create_router
     from ditto_tasks.web.models import AnswerBody
     from ditto_tasks.web.service import WebService, own_memories
 

@@ -4,7 +4,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from typing import Annotated, Final
 
 from fastapi import APIRouter, Depends, Header, HTTPException, Path, Query, Request, Response
@@ -26,7 +26,15 @@ from ditto_tasks.web.models import (
     Problem,
     TaskState,
 )
-from ditto_tasks.web.service import WAIT_S, AnswerOptionsOf, ContextCall, WebService, as_seen, own_memories, shown
+from ditto_tasks.web.service import (
+    WAIT_S,
+    AnswerOptionsOf,
+    ContextCall,
+    WebService,
+    as_seen,
+    own_memories,
+    shown,
+)
 
 MAX_BODY_BYTES: Final = 1024 * 1024
 PING_S: Final = 15  # a silent stream says something this often, so that nothing between takes it for dead
@@ -198,9 +206,10 @@ def _add_tasks(router: APIRouter, service: WebService, caller: object) -> None:
         return _json(202, await service.cancel(tenant, task_id))
 
 
-async def _frames(events: AsyncIterator[Event]) -> AsyncIterator[ServerSentEvent]:
-    async for event in events:
-        yield ServerSentEvent(data=encode(event.data).decode(), event=event.type, id=event.id or None)
+async def _frames(events: AsyncGenerator[Event, None]) -> AsyncIterator[ServerSentEvent]:
+    async with aclosing(events):
+        async for event in events:
+            yield ServerSentEvent(data=encode(event.data).decode(), event=event.type, id=event.id or None)
 
 
 def _accepted(request: Request, tenant: str, task_id: str) -> Response:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 from typing import cast
 
 from ditto_tasks.client import AsyncDitto, Event
@@ -16,19 +17,20 @@ STREAMS = 2  # the task's own, and that of the step in which a pipeline's model 
 JOINT = "_"  # between the positions in an event's id: a reader goes on in both streams
 
 
-async def follow(client: AsyncDitto, task_id: str, after: Sequence[str]) -> AsyncIterator[Event]:
+async def follow(client: AsyncDitto, task_id: str, after: Sequence[str]) -> AsyncGenerator[Event, None]:
     """The events after these positions; ends when the task has ended and nothing more comes."""
     ended = asyncio.ensure_future(client.ended(task_id))
     try:
-        async for event in _read(client, task_id, list(after), ended):
-            yield event
+        async with aclosing(_read(client, task_id, list(after), ended)) as heard:
+            async for event in heard:
+                yield event
     finally:
         ended.cancel()
 
 
 async def _read(
     client: AsyncDitto, task_id: str, after: list[str], ended: asyncio.Future[Finished]
-) -> AsyncIterator[Event]:
+) -> AsyncGenerator[Event, None]:
     url, deployment = await client.in_order(lambda: _broker(client))
     names = [events_key(deployment, each) for each in (task_id, steps.step_id(task_id, steps.SAMPLE))]
     connection = open_async(url, connections=1)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Final, TypeVar, cast
 
@@ -107,7 +108,9 @@ class WebService:
         await self._must_own(tenant, task_id)
         return shown(tenant, task_id, await answered(self._lookup.end(task_id)))
 
-    async def events(self, tenant: str, task_id: str, last_event_id: str | None) -> AsyncIterator[Event]:
+    async def events(
+        self, tenant: str, task_id: str, last_event_id: str | None
+    ) -> AsyncGenerator[Event, None]:
         """What a tenant's task says, after the event with this id; the last event is `end`, its state."""
         after = positions(last_event_id, STREAMS)
         await self._must_own(tenant, task_id)
@@ -123,11 +126,15 @@ class WebService:
         """Close this loop's own connections."""
         await self._lookup.close()
 
-    async def _follow(self, tenant: str, task_id: str, after: list[str]) -> AsyncIterator[Event]:
-        async for event in follow(self._client, task_id, after):
-            yield event
-        state = shown(tenant, task_id, await self._client.ended(task_id))
-        yield Event("", "end", state)
+    async def _follow(self, tenant: str, task_id: str, after: list[str]) -> AsyncGenerator[Event, None]:
+        """Ends without `end` where the server goes away: the reader comes again, and goes on."""
+        try:
+            async with aclosing(follow(self._client, task_id, after)) as heard:
+                async for event in heard:
+                    yield event
+        except CONNECTION_ERRORS:
+            return
+        yield Event("", "end", shown(tenant, task_id, await self._client.ended(task_id)))
 
     async def _must_own(self, tenant: str, task_id: str) -> None:
         if await answered(self._lookup.tenant(task_id)) != tenant:

@@ -1,8 +1,10 @@
 """The schema of the router's routes, and what the routes are made of, without any server."""
 
+import asyncio
 import json
 import re
 
+import httpx
 import pytest
 from fastapi import FastAPI
 
@@ -89,3 +91,21 @@ def test_bodies_are_described_down_to_their_items(schema):
     assert models["UpdateBody"]["properties"]["add"]["items"]["$ref"].endswith("/ContextItem")
     sources = json.dumps(models["LoadBody"]["properties"]["sources"])
     assert all(kind in sources for kind in ("ContextItem", "ContextMessage", "ContextReference"))
+
+
+@pytest.mark.parametrize("name", [None, "", "a:b", "a b", 7, b"ann"])
+def test_whoever_belongs_to_no_tenant_is_refused(name):
+    """403 on every route for whatever the application's dependency returns that is no tenant's name."""
+
+    async def statuses():
+        app = FastAPI()
+        app.include_router(create_router(AsyncDitto(default_settings({})), tenant=lambda: name))
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://test") as http:
+            asked = [(method, path) for path, methods in ROUTES.items() for method in methods]
+            return {
+                (await http.request(method, path, json={"question": "?", "purpose": "infer"})).status_code
+                for method, path in asked
+            }
+
+    assert asyncio.run(statuses()) == {403}

@@ -239,6 +239,34 @@ def test_a_call_that_was_refused_for_lack_of_an_answer_is_not_sent_later(quiet, 
         assert waiting(broker) <= 2  # the first call of all, and the one that was being sent
 
 
+def test_a_reader_who_leaves_holds_no_connection(quiet):
+    """The broker's connection of a stream is closed soon after its reader went away."""
+    deployed, http = quiet
+    task_id = ask(http).json()["id"]
+    with redis.Redis.from_url(deployed.server.redis_url(0)) as broker:
+        with http.stream("GET", f"/tasks/{task_id}/events"):
+            eventually(lambda: readers(broker) == 1, WAIT_S)
+        eventually(lambda: readers(broker) == 0, WAIT_S)
+
+
+def test_a_stream_ends_when_its_server_goes_away(quiet):
+    """Without `end`, so that the reader comes again; nothing of the error reaches it."""
+    deployed, http = quiet
+    task_id = ask(http).json()["id"]
+    with (
+        redis.Redis.from_url(deployed.server.redis_url(0)) as broker,
+        http.stream("GET", f"/tasks/{task_id}/events") as response,
+    ):
+        eventually(lambda: readers(broker) == 1, WAIT_S)
+        deployed.server.stop()
+        assert list(server_sent(response)) == []
+    deployed.server.start()
+
+
+def readers(broker):
+    return sum(1 for client in broker.client_list() if client["cmd"] == "xread")
+
+
 def load(http, session):
     return http.post(f"/sessions/{session}/context/load", json={"sources": ITEMS})
 
