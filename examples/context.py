@@ -173,10 +173,10 @@ def rag() -> ContextSelection:
 class TravelGuide:
     """A retrieval provider: it answers a query with candidates of its own."""
 
-    def search(self, query: str, limit: int) -> list[dict[str, object]]:
+    def search(self, query: str, limit: int) -> list[Any]:
         pages = {"gion": "Gion is the old quarter of Kyoto", "nara": "Nara is an hour away from Kyoto"}
-        found = [{"id": name, "content": text, "score": 1.0} for name, text in pages.items()]
-        return [page for page in found if query.split()[-1] in str(page["content"])][:limit]
+        found = {name: text for name, text in pages.items() if query.split()[-1] in text}
+        return [{"id": name, "content": text, "score": 1.0} for name, text in found.items()][:limit]
 
 
 def retrieval_provider_as_rag_strategy() -> ContextSelection:
@@ -198,7 +198,7 @@ def context_to_infer() -> str:
     app = create_app(load_settings(None, {}))
     infer: InferNodes = app.dependencies.infer()
     try:
-        answer = output_of(to_wire(infer.sample({"messages": messages})))
+        answer: Any = output_of(to_wire(infer.sample({"messages": messages})))
     finally:
         app.dependencies.close()
     return str(answer["message"]["content"])

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
-from ditto_tasks.context.base import ContextExecution
+from ditto_tasks.context.base import ContextExecution, Items
 from ditto_tasks.context.inputs import SelectInput
 from ditto_tasks.context.models import ContextItem, ContextReference
 from ditto_tasks.context.steps import Steps, drive
@@ -52,9 +52,9 @@ class StagedRag:
     retrieve: Retrieve
     rank: Retrieve | None
 
-    def select(self, request: SelectInput, execution: ContextExecution) -> object:
+    def select(self, request: SelectInput, execution: ContextExecution) -> Items:
         """All stages at once, for sync stages."""
-        return drive(self.steps(request, execution))
+        return cast("Items", drive(self.steps(request, execution)))  # which SELECT checks
 
     def steps(self, request: SelectInput, execution: ContextExecution) -> Steps[object]:
         base = _base(request)
