@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 import redis
@@ -12,7 +13,7 @@ from support.workers import BROKER_DB, client_app
 from ditto_tasks.batch.models import CompressRequest, Row, Sizes
 from ditto_tasks.batch.rows import PLAN, BatchRows
 from ditto_tasks.batch.schedule import beat_schedule
-from ditto_tasks.batch.tasks import compress
+from ditto_tasks.batch.tasks import compress, scan
 from ditto_tasks.celery import DittoCelery
 from ditto_tasks.embedded import EmbeddedServer
 from ditto_tasks.errors import ContextError, DittoError
@@ -170,6 +171,23 @@ def test_a_stale_owner_writes_no_row(session: Session) -> None:
 
 def operations_key() -> str:
     return f"ditto:context:ops:{{ditto:context:{hash_of(SESSION)}}}"
+
+
+def test_a_scan_ends_when_its_time_is_up(
+    server: EmbeddedServer, rows: BatchRows, redis_client: "redis.Redis", tmp_path: Path
+) -> None:
+    """A scan answers what it read within runtime.batch.chunkMs, and leaves the rest to the run."""
+    names = [f"s:{number}" for number in range(32)]
+    seed(redis_client, dict.fromkeys(names, 200))
+    (tmp_path / "ditto.yaml").write_text("runtime: {batch: {chunkMs: 1}}")
+    app = client_app(server, DITTO_CONFIG=str(tmp_path / "ditto.yaml"))
+    wire = {"run": RUN, "scopes": [{"sessionId": name} for name in names]}
+    call = TaskCall("BATCH.SCAN", wire, TaskOptions(), "t", "t", 0, False, app.dependencies)
+    read = scan(call)
+    app.dependencies.close()
+    found = [row for row in rows.get([hash_of(name) for name in names]) if row is not None]
+    assert 1 <= len(found) < len(names)
+    assert read == {"scopes": len(found)}
 
 
 def test_a_refused_call_ends_as_its_code(session: Session) -> None:
