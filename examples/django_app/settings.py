@@ -5,9 +5,7 @@ import os
 import secrets
 
 SECRET_KEY = secrets.token_urlsafe(32)  # signs nothing here
-TENANT_TOKENS = json.loads(
-    os.environ.get("TENANT_TOKENS", "{}")
-)  # with none nobody may come in
+TENANT_TOKENS = json.loads(os.environ.get("TENANT_TOKENS", "{}"))  # with none nobody may come in
 ALLOWED_HOSTS = ["127.0.0.1", "localhost"]
 ROOT_URLCONF = "examples.django_app.urls"
 MIDDLEWARE = ["django.middleware.security.SecurityMiddleware", "django.middleware.common.CommonMiddleware"]

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from support.polling import eventually
 from websockets.sync.client import ClientConnection, connect
+
+from support.polling import eventually
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 START_S = 30.0
