@@ -137,6 +137,7 @@ def test_calls_without_a_result_are_kept_with_who_asked() -> None:
         user("one"),
         says("x" * 400),
         user("two"),
+        says("z" * 400),
         calling("a", "b"),
         answer("a"),
         user("three"),
