@@ -192,6 +192,7 @@ def test_protected_items_and_notes() -> None:
     wire = [item.wire_form() for item in context_of(user(), says("ok")).items]
     context = parse_context({"items": [*notes, *wire]})
     assert "goal" in ids(select(context, maxTokens=30))
+    assert least(context, maxTokens=1)["least_items"] == 2  # the goal and the user's message
     assert "fact" not in ids(select(context, maxTokens=30))
     assert ids(select(parse_context({"items": notes}))) == ["goal", "fact"]
 
