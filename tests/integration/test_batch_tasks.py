@@ -56,14 +56,22 @@ def compress(env: dict[str, str], folder: Path, *arguments: str, code: int = 0) 
     return {row["scope"]: row for row in rows}
 
 
+def shard_calls(deployment: Deployment) -> int:
+    """How many compressions the worker has taken from shards."""
+    lines = deployment.worker.logs().splitlines()
+    return sum("Task BATCH.COMPRESS[" in line and line.endswith(" received") for line in lines)
+
+
 def test_only_what_is_over_budget_is_written(
     deployment: Deployment, env: dict[str, str], tmp_path: Path
 ) -> None:
-    """Sessions within budget keep their record byte by byte; the others get within, and each has a row."""
+    """Sessions within budget keep their bytes and trouble no shard; the others get within; each has a row."""
     sizes = mixed("a:", 40)
     seed(deployment.state, sizes)
     before = {session: raw_of(deployment.state, session) for session in sizes}
+    sent_before = shard_calls(deployment)
     rows = compress(env, tmp_path, "--tenant", "a")
+    assert shard_calls(deployment) - sent_before == list(sizes.values()).count(LARGE)
     assert rows.keys() == {hash_of(session) for session in sizes}
     for session, items in sizes.items():
         row, unwritten = rows[hash_of(session)], raw_of(deployment.state, session) == before[session]
