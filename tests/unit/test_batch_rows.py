@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 import redis
@@ -12,13 +13,15 @@ from support.workers import BROKER_DB, client_app
 
 from ditto_tasks.batch.models import CompressRequest, Row, Sizes
 from ditto_tasks.batch.rows import PLAN, BatchRows
+from ditto_tasks.batch.running import open_run
 from ditto_tasks.batch.schedule import beat_schedule
 from ditto_tasks.batch.tasks import compress, scan
+from ditto_tasks.canonical import scope_key
 from ditto_tasks.celery import DittoCelery
 from ditto_tasks.embedded import EmbeddedServer
 from ditto_tasks.errors import ContextError, DittoError
 from ditto_tasks.json_values import encode
-from ditto_tasks.models import to_wire
+from ditto_tasks.models import Scope, to_wire
 from ditto_tasks.settings import default_settings
 from ditto_tasks.settings.runtime import Batch, Nightly
 from ditto_tasks.task import TaskCall, TaskOptions
@@ -69,6 +72,32 @@ def test_a_run_keeps_to_its_request_and_its_keys_expire(rows: BatchRows, broker:
     assert len(keys) == 3
     assert all(broker.ttl(key) > 0 for key in keys)
     assert all(any(row.matches(key) for row in documented_keys()) for key in keys)
+
+
+class Postbox:
+    """An application that keeps what it is given to send."""
+
+    def __init__(self) -> None:
+        self.sent: list[dict[str, Any]] = []
+
+    def send_task(self, name: str, **options: Any) -> None:
+        self.sent.append({"name": name, **options})
+
+    def AsyncResult(self, task_id: str) -> Any:  # noqa: N802 -- Celery's name
+        raise AssertionError(f"nothing is late, but {task_id} was asked about")
+
+
+def test_each_scope_has_one_operation_in_a_run(rows: BatchRows) -> None:
+    """However often a run is taken up, a scope's operation is called by the run and the scope."""
+    scope = Scope(session_id=SESSION)
+    for _ in range(2):
+        postbox = Postbox()
+        run = open_run(postbox, default_settings(), rows, RUN, CompressRequest(max_items=BUDGET))
+        run.planner.compress(scope)
+        run.turn()
+        (sent,) = postbox.sent
+        assert sent["name"] == "BATCH.COMPRESS"
+        assert sent["kwargs"]["ditto"] == {"operationId": f"{RUN}:{scope_key(scope)}"}
 
 
 @dataclass
