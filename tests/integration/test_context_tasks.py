@@ -123,6 +123,21 @@ def test_a_repeated_operation_has_one_effect(deployment: Deployment, scope: dict
     assert stored(deployment, scope) == before
 
 
+def test_256_operations_are_remembered_under_the_default_settings(
+    deployment: Deployment, scope: dict[str, str]
+) -> None:
+    """The first of 256 operations is recognised after the 255 others, although operationIds is 32."""
+    assert deployment.app.settings.context.cache.operation_ids == 32
+    first = deployment.call("CONTEXT.LOAD", options={"operationId": "0"}, scope=scope, sources=[HELLO])
+    others = [
+        deployment.send("CONTEXT.UPDATE", options={"operationId": str(number)}, scope=scope)
+        for number in range(1, 256)
+    ]
+    assert others[-1].get(timeout=60)["replayed"] is False
+    again = deployment.call("CONTEXT.LOAD", options={"operationId": "0"}, scope=scope, sources=[HELLO])
+    assert (again["version"], again["replayed"]) == (first["version"], True)
+
+
 def test_a_repeated_operation_with_other_input_is_a_mismatch(
     deployment: Deployment, scope: dict[str, str]
 ) -> None:
