@@ -2,9 +2,9 @@
 
 # annotations are evaluated: FastAPI reads them, and some name what is known only when a router is made
 
-import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
+from functools import partial
 from typing import Annotated, Final
 
 from fastapi import APIRouter, Depends, Header, HTTPException, Path, Query, Request, Response
@@ -38,7 +38,6 @@ from ditto_tasks.web.service import (
 
 MAX_BODY_BYTES: Final = 1024 * 1024
 PING_S: Final = 15  # a silent stream says something this often, so that nothing between takes it for dead
-LARGE_BYTES: Final = 64 * 1024  # what is larger is decoded off the loop
 
 Session = Annotated[str, Path(min_length=1, max_length=512, description="the tenant's own name of a session")]
 TaskId = Annotated[str, Path(min_length=1, max_length=128)]
@@ -89,7 +88,9 @@ def create_router(
     and which model answers. Bodies over `max_body_bytes` are refused; after `wait_s` a request answers 202.
     """
     service = WebService(client, answer_options, wait_s)
-    router = APIRouter(route_class=_route_class(max_body_bytes), lifespan=_closing(service), tags=["ditto"])
+    router = APIRouter(
+        route_class=_route_class(service, max_body_bytes), lifespan=_closing(service), tags=["ditto"]
+    )
     caller = Depends(_named(tenant))
     for node in CONTEXT_BODIES:
         _add_context(router, service, caller, node)
@@ -134,7 +135,7 @@ def _add_context(router: APIRouter, service: WebService, caller: object, node: s
     ) -> Response:
         version = expected_version(if_match)
         asked = ContextCall(tenant, session_id, node, body, query, version, idempotency_key)
-        task_id = await service.submit(asked)
+        task_id = await service.submit(asked, len(await request.body()))
         end = await service.end(task_id, wait=not prefers_async(prefer))
         if end is None:
             return _accepted(request, tenant, task_id)
@@ -256,6 +257,7 @@ class _TooLarge(HTTPException):
 class _LimitedRequest(Request):
     """A request whose body has a limit, and is read as strictly as every other input."""
 
+    service: WebService
     max_body_bytes: int
 
     async def stream(self) -> AsyncGenerator[bytes, None]:
@@ -273,12 +275,12 @@ class _LimitedRequest(Request):
         """The decoded body, or why it could not be decoded: the body's model tells the caller, once known."""
         body = await self.body()
         try:
-            return decode(body) if len(body) < LARGE_BYTES else await asyncio.to_thread(decode, body)
+            return await self.service.aside(partial(decode, body), len(body))
         except InvalidJson as problem:
             return problem
 
 
-def _route_class(max_body_bytes: int) -> type[APIRoute]:
+def _route_class(service: WebService, max_body_bytes: int) -> type[APIRoute]:
     class Route(APIRoute):
         """Answers errors of this package in one form; those of the application pass."""
 
@@ -287,7 +289,7 @@ def _route_class(max_body_bytes: int) -> type[APIRoute]:
 
             async def answer(request: Request) -> Response:
                 limited = _LimitedRequest(request.scope, request.receive)
-                limited.max_body_bytes = max_body_bytes
+                limited.service, limited.max_body_bytes = service, max_body_bytes
                 try:
                     return await handle(limited)
                 except REFUSED as error:

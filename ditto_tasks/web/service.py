@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Final, TypeVar, cast
@@ -29,6 +30,7 @@ from ditto_tasks.web.lookup import TaskLookup
 from ditto_tasks.web.models import AnswerBody, Body, CallQuery
 
 PUBLISH_S: Final = 8.0  # longer than connecting may take; a caller who is told 503 comes again
+LARGE_BYTES: Final = 64 * 1024  # less is decoded and checked within a few milliseconds
 WAIT_S: Final = 10.0  # how long a request waits for its task before it gets the task's address
 AWAY: Final = (OperationalError, TimeoutError, *CONNECTION_ERRORS)
 
@@ -80,11 +82,18 @@ class WebService:
         self._answer_options = answer_options
         self._wait_s = wait_s
         self._lookup = TaskLookup(client)
+        # one for all: several threads at work would take turns with the loop, and it would wait for each
+        self._aside = ThreadPoolExecutor(max_workers=1, thread_name_prefix="ditto-bodies")
 
-    async def submit(self, call: ContextCall) -> str:
-        """Publish the call; its task's id. Raises what is refused at publish."""
-        ready = await asyncio.to_thread(call.ready)  # a large body takes a while
-        return await self._sent(self._client.send(ready))
+    async def aside(self, work: Callable[[], T], size: int) -> T:
+        """What `work` gives; off the loop where it is about as many bytes as take a while."""
+        if size < LARGE_BYTES:
+            return work()
+        return await asyncio.get_running_loop().run_in_executor(self._aside, work)
+
+    async def submit(self, call: ContextCall, size: int = 0) -> str:
+        """Publish the call, whose body has `size` bytes; its task's id. Raises what is refused at publish."""
+        return await self._sent(self._client.send(await self.aside(call.ready, size)))
 
     async def answer(self, tenant: str, session: str, body: AnswerBody) -> str:
         """Start the answering pipeline; its id."""
@@ -123,8 +132,9 @@ class WebService:
         return await self.state(tenant, task_id)
 
     async def close(self) -> None:
-        """Close this loop's own connections."""
+        """Close this loop's own connections, for good."""
         await self._lookup.close()
+        self._aside.shutdown(wait=False)
 
     async def _follow(self, tenant: str, task_id: str, after: list[str]) -> AsyncGenerator[Event, None]:
         """Ends without `end` where the server goes away: the reader comes again, and goes on."""
