@@ -216,6 +216,12 @@ def test_the_system_goes_only_where_it_may() -> None:
     ]
 
 
+def test_compress_never_drops_the_system() -> None:
+    """COMPRESS must keep what is protected: the option to drop the system's messages is SELECT's only."""
+    context = context_of({"role": "system", "content": "s" * 4000}, user("hi"))
+    assert refused(compress, context, maxTokens=500, strategy=strategy(system="drop")) == "BUDGET_TOO_SMALL"
+
+
 @pytest.mark.parametrize("options", [{"system": "maybe"}, {"sytem": "drop"}])
 def test_unknown_options_are_refused(options: dict[str, str]) -> None:
     """An option that the strategy does not have is INVALID_INPUT."""
