@@ -40,7 +40,7 @@ from ditto_tasks.task import (
 
 if TYPE_CHECKING:
     from ditto_tasks.celery import DittoCelery
-from ditto_tasks.worker.keys import EPOCH_HEADER, REFUSE_HEADER
+from ditto_tasks.worker.keys import EPOCH_HEADER, REFUSE_HEADER, SCOPE_HEADER, TENANT_HEADER
 from ditto_tasks.worker.request import QuietTask
 
 logger = get_logger(__name__)
@@ -129,21 +129,26 @@ class NodeTask(QuietTask):
             epoch=request.get(EPOCH_HEADER) or NO_EPOCH,
             redelivered=bool((request.delivery_info or {}).get("redelivered")),
             dependencies=self.ditto.dependencies,
+            owner=request.get(SCOPE_HEADER) or request.get(TENANT_HEADER) or "",
             refuse=_refusal(request.get(REFUSE_HEADER)),
             client=TaskClient(root_id, options.deadline_ms, partial(self._publish, root_id, task_id)),
             upstream=cast(JsonValue, upstream[0]) if options.bind else None,
             token=CancelToken(),
-            interruption=lambda: self._interruption(task_id, options.deadline_ms),
+            interruption=lambda: self._interruption(task_id, root_id, options.deadline_ms),
             count=self.ditto.counts.add,
         )
 
     def _publish(self, root_id: str, parent_id: str, node: str, wire: JsonObject, task_id: str | None) -> str:
-        sent = self.ditto.send_task(node, kwargs=wire, task_id=task_id, root_id=root_id, parent_id=parent_id)
+        own = {name: self.request.get(name) for name in (SCOPE_HEADER, TENANT_HEADER)}
+        headers = {name: value for name, value in own.items() if value}
+        sent = self.ditto.send_task(
+            node, kwargs=wire, task_id=task_id, root_id=root_id, parent_id=parent_id, headers=headers
+        )
         return str(sent.id)
 
-    def _interruption(self, task_id: str, deadline_ms: int | None) -> DittoError | None:
+    def _interruption(self, task_id: str, root_id: str, deadline_ms: int | None) -> DittoError | None:
         try:
-            return self.ditto.coordination.interruption(task_id, deadline_ms)
+            return self.ditto.coordination.interruption(task_id, root_id, deadline_ms)
         except Exception as exc:  # a driver's text may hold an address
             kind = type(exc).__name__
             raise StateBackendError(

@@ -134,7 +134,12 @@ NODES: Final[NodeTable] = table(
             "interaction.models:ActToolInput",
             "interaction.values:ExternalResult",
         ),
-        NodeType("INTERACTION.ACT.MCP", "INTERACTION", "interaction.models:ActMcpInput"),
+        NodeType(
+            "INTERACTION.ACT.MCP",
+            "INTERACTION",
+            "interaction.models:ActMcpInput",
+            "interaction.models:ActMcpOutput",
+        ),
         NodeType(
             "INTERACTION.OBSERVE",
             "INTERACTION",

@@ -16,9 +16,9 @@ from ditto_tasks.routing import HIDDEN_ARGUMENTS, is_scoped, needs_shard, visibl
 from ditto_tasks.serialization import NAME as SERIALIZER
 from ditto_tasks.serialization import dumps
 from ditto_tasks.sharding import is_shard_queue, shard_of, shard_queue
-from ditto_tasks.task import VERSION, Reply
-from ditto_tasks.tenants import tenant_of
-from ditto_tasks.worker.keys import SCOPE_HEADER, SENT_HEADER
+from ditto_tasks.task import OPTIONS_KEY, VERSION, Reply
+from ditto_tasks.tenants import is_tenant, tenant_of
+from ditto_tasks.worker.keys import SCOPE_HEADER, SENT_HEADER, TENANT_HEADER
 
 MAX_MESSAGE_BYTES: Final = 4 * 1024 * 1024
 WIRE_DEPTH: Final = 204  # content may be 200 deep, and stands at most 4 levels down in an input
@@ -44,6 +44,7 @@ class Publish:
     kwargs: JsonObject
     queue: str | None
     scope_hash: str | None
+    session: str | None
     tenant: str | None
 
     def options(self, name: str, given: Mapping[str, Any]) -> dict[str, Any]:  # Celery's edge
@@ -52,6 +53,8 @@ class Publish:
         headers.pop("ditto_epoch", None)  # only the shard channel may say this
         if self.scope_hash:
             headers[SCOPE_HEADER] = self.scope_hash
+        if self.tenant:
+            headers[TENANT_HEADER] = self.tenant
         if self.queue:
             headers[SENT_HEADER] = int(time.time() * 1000)  # shows how long the oldest call of a shard waits
         shown = visible_arguments(name, self.queue or "", self.scope_hash, self.kwargs)
@@ -73,14 +76,24 @@ def check_publish(
     wire = _content(kwargs or {}, error)
     positional = [_positional(value, error) for value in args or ()]
     if not is_scoped(row, wire):
-        return Publish(positional, wire, None, None, None)
+        return Publish(positional, wire, None, None, None, _tenant(wire, error))
     scope = wire["scope"]
     hashed = scope_key(scope)
     version = wire.get("expectedVersion", "absent")
     if not isinstance(version, str) or not version:
         raise ContextError.invalid_input("/expectedVersion", "must be a nonempty string")
     queue = shard_queue(shard_of(hashed, shards)) if needs_shard(row, wire) else None
-    return Publish(positional, wire, queue, hashed, tenant_of(scope))  # type: ignore[arg-type]  # checked by scope_key
+    ids = cast("Mapping[str, str]", scope)  # checked by scope_key
+    return Publish(positional, wire, queue, hashed, ids.get("sessionId"), tenant_of(ids))
+
+
+def _tenant(wire: JsonObject, error: type[DittoError]) -> str | None:
+    """The tenant that the options of a call without a scope name."""
+    options = wire.get(OPTIONS_KEY)
+    tenant = options.get("tenant") if isinstance(options, dict) else None
+    if tenant is None or is_tenant(tenant):
+        return cast("str | None", tenant)
+    raise error.invalid_input(f"/{OPTIONS_KEY}/tenant", "letters, digits, '.', '_' and '-'")
 
 
 def check_order(publish: Publish, options: Mapping[str, Any]) -> None:  # Celery's edge

@@ -29,8 +29,8 @@ _OF_NODE: Final[Mapping[str, frozenset[str]]] = {
     "CONTEXT.COMPRESS": frozenset({"reply", "explain"}),
 }
 _OF_DOMAIN: Final[Mapping[str, frozenset[str]]] = {
-    "INFER": frozenset({"onUnknown", "retries", "timeoutMs"}),
-    "INTERACTION": frozenset({"onUnknown", "timeoutMs"}),
+    "INFER": frozenset({"onUnknown", "retries", "timeoutMs", "tenant"}),
+    "INTERACTION": frozenset({"onUnknown", "timeoutMs", "tenant"}),
 }
 
 
@@ -48,6 +48,7 @@ class TaskOptions(WireModel):
     timeout_ms: int | None = Field(default=None, ge=1, le=86_400_000, strict=True)
     deadline_ms: int | None = Field(default=None, ge=0, strict=True)  # epoch, by the server's clock
     bind: NonEmptyText | None = None
+    tenant: NonEmptyText | None = None  # whose call it is; a scope says so itself
 
 
 NO_OPTIONS: Final = TaskOptions()
@@ -118,6 +119,7 @@ class TaskCall:
     epoch: int
     redelivered: bool
     dependencies: Dependencies
+    owner: str = ""  # the scope that it works for, by its key, else its tenant; "" if neither is known
     refuse: str | None = None  # the code to refuse a mutation with, unless its outcome is known
     client: TaskClient | None = None
     upstream: JsonValue = None  # the predecessor's result, of a step with a binding

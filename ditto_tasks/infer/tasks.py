@@ -6,12 +6,11 @@ from ditto_tasks.infer.base import InferCall
 from ditto_tasks.infer.nodes import NODE_TYPES
 from ditto_tasks.infer.opening import WorkerInferNodes
 from ditto_tasks.infer.recording import RecordedSamples
+from ditto_tasks.interaction.base import EffectKey
 from ditto_tasks.interruptions import watched
 from ditto_tasks.json_values import JsonValue
 from ditto_tasks.models import to_wire
 from ditto_tasks.task import Handler, TaskCall
-
-ANY_OWNER = ""  # step ids come from task ids, which are unique
 
 
 def run(call: TaskCall) -> JsonValue:
@@ -29,8 +28,7 @@ def limits_of(call: TaskCall, nodes: object) -> InferCall:
         return limits
     once = RecordedSamples(
         nodes.ledger,
-        owner=ANY_OWNER,
-        step=call.operation_id,
+        EffectKey(owner=call.owner, step=call.operation_id, position=0, root=call.root_id),
         token=call.token,
         repeat_unknown=call.options.on_unknown == "repeat",
     )

@@ -57,6 +57,10 @@ class Invocation(WireModel):
     result: ExternalResult
 
 
+class ActMcpOutput(RootModel[Annotated[Discovery | Invocation, Field(discriminator="operation")]]):
+    """Output of INTERACTION.ACT.MCP."""
+
+
 class ObserveInput(WireModel):
     """Input of INTERACTION.OBSERVE."""
 

@@ -11,8 +11,6 @@ from ditto_tasks.json_values import JsonValue
 from ditto_tasks.models import to_wire
 from ditto_tasks.task import Handler, TaskCall
 
-ANY_OWNER = ""  # step ids come from task ids, which are unique
-
 
 class RecordedAction:
     """Implements OnceJson for one delivery: a node has one effect, at position 0 of its step."""
@@ -24,7 +22,9 @@ class RecordedAction:
     def __call__(self, inputs: JsonValue, effect: Callable[[], JsonValue]) -> JsonValue:
         """Return the recorded result, or run the effect and record it."""
         return self._ledger.once(
-            EffectKey(owner=ANY_OWNER, step=self._call.operation_id, position=0),
+            EffectKey(
+                owner=self._call.owner, step=self._call.operation_id, position=0, root=self._call.root_id
+            ),
             {"node": self._call.node, "inputs": inputs},
             effect,
             token=self._call.token,

@@ -57,3 +57,4 @@ EPOCH_HEADER: Final = "ditto_epoch"  # the fencing token of the lease
 REFUSE_HEADER: Final = "ditto_refuse"  # the code to end with, unless the operation's outcome is known
 SENT_HEADER: Final = "ditto_sent"  # the sender's clock, epoch ms: for showing ages, never for leases
 SCOPE_HEADER: Final = "ditto_scope"
+TENANT_HEADER: Final = "ditto_tenant"  # whose call it is, where that is known

@@ -114,6 +114,16 @@ def test_sample_is_streamed_recorded_and_not_repeated(
     assert ASKED not in worker.logs()
 
 
+def test_tenants_share_no_sample(app: DittoCelery, provider_server: ProviderServer) -> None:
+    """Two tenants with one operation id are each answered by the model, a repeat of one is not."""
+    provider_server.then(streamed("one"), streamed("two"), streamed("three"))  # type: ignore[arg-type]  # Replies
+    said = [
+        ask(app, **HELLO, ditto={"operationId": "same", "tenant": who})["output"]["message"]["content"]  # type: ignore[index]  # JSON
+        for who in ("acme", "globex", "acme")
+    ]
+    assert said == ["one", "two", "one"]
+
+
 def test_other_question_under_the_same_id_is_refused(
     app: DittoCelery, provider_server: ProviderServer
 ) -> None:

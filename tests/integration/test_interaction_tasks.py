@@ -100,6 +100,17 @@ def test_other_arguments_are_refused(app: DittoCelery) -> None:
         ask(app, ACT, **tool("count", key="o2"), ditto={"operationId": "o1"})
 
 
+def test_tenants_share_no_effect(app: DittoCelery) -> None:
+    """Two tenants with one operation id each get the result of their own call."""
+    both = [
+        ask(app, ACT, **tool("count", key=who), ditto={"operationId": "same", "tenant": who})
+        for who in ("acme", "globex", "acme")
+    ]
+    assert [result["structuredContent"] for result in both] == [{"times": 1}] * 3
+    with pytest.raises(InteractionError, match="CONFLICT"):
+        ask(app, ACT, **tool("count", key="other"), ditto={"operationId": "same", "tenant": "acme"})
+
+
 def test_refusals_are_typed(app: DittoCelery) -> None:
     """Bad input and a denied permission are raised at the client as what they are."""
     with pytest.raises(NodeInputError, match="INVALID_INPUT"):

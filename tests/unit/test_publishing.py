@@ -112,6 +112,17 @@ def test_the_size_of_the_whole_message_counts() -> None:
     assert caught.value.code == "MESSAGE_TOO_LARGE"
 
 
+def test_a_call_without_scope_names_its_tenant() -> None:
+    """The option `tenant` is noted like a scope's, and travels as a header; what is no name is refused."""
+    sample = NODES["INFER.REASONING.SAMPLE"]
+    publish = check_publish(sample, (), {"messages": [], "ditto": {"tenant": "acme"}}, 64)
+    assert publish.tenant == "acme"
+    assert publish.options(sample.name, {})["headers"]["ditto_tenant"] == "acme"
+    assert "ditto_tenant" not in check_publish(sample, (), {"messages": []}, 64).options("n", {})["headers"]
+    with pytest.raises(NodeInputError, match="/ditto/tenant"):
+        check_publish(sample, (), {"ditto": {"tenant": "a:b"}}, 64)
+
+
 def test_options_hide_arguments_and_name_version_and_scope() -> None:
     """Reprs hold node, queue, scope hash and sizes; a sender can't set a shard's epoch."""
     publish = check_publish(UPDATE, ({"secret": 1},), {"scope": SCOPE, "add": ["secret", "x"]}, 64)

@@ -84,8 +84,8 @@ def test_tenants_are_prefixes_of_session_ids() -> None:
 
 
 def test_every_node_names_models_that_exist() -> None:
-    """Input and output models are found under the names of the table, ACT.MCP's union output aside."""
+    """Input and output models are found under the names of the table."""
     assert all(row.input_model for row in NODES.values())
-    assert [name for name, row in NODES.items() if row.output_model is None] == ["INTERACTION.ACT.MCP"]
+    assert [name for name, row in NODES.items() if row.output_model is None] == []
     assert NODES["MEMORY.GET"].lists_output
     assert not NODES["MEMORY.QUERY"].lists_output
