@@ -120,7 +120,9 @@ def test_a_run_is_done_once(deployment: Deployment, env: dict[str, str], tmp_pat
     seed(deployment.state, mixed("a:", 10))
     first = compress(env, tmp_path, "--match", "a:", "--run", "once")
     records = [raw_of(deployment.state, f"a:{number}") for number in range(10)]
+    sent = deployment.worker.logs().count("Task BATCH.")
     assert compress(env, tmp_path, "--match", "a:", "--run", "once") == first
+    assert deployment.worker.logs().count("Task BATCH.") == sent
     assert [raw_of(deployment.state, f"a:{number}") for number in range(10)] == records
     assert operations_of(deployment.state, "a:0") == 1
     shown = ditto(env, "compress", "--match", "b:", "--run", "once", cwd=tmp_path, code=1)

@@ -63,6 +63,8 @@ def test_delete_takes_one_or_a_prefix(redis_client: "redis.Redis") -> None:
     run("delete", "--match", "a*", "--yes")
     run("delete", "--tenant", "a", "--yes")
     assert named() == {"ab:1"}
+    indexes = list(redis_client.scan_iter(match="ditto:context:index:*"))
+    assert sum(redis_client.zcard(key) for key in indexes) == 1
     assert "CONTEXT_NOT_FOUND" in run("delete", "a:1", "--yes", code=1).output
     assert run("delete", "--yes", code=2)
 
