@@ -7,7 +7,7 @@ from typing import Final
 from ditto_tasks.errors import ContextError
 from ditto_tasks.state.base import Operation, Outcome
 
-OPERATIONS_KEPT: Final = 256
+OPERATIONS_KEPT: Final = 512  # of a scope: more than a client sends while it still wonders about one call
 LOG_TTL_MS: Final = (
     24 * 3_600_000
 )  # a message may be redelivered for that long, however short the state lives

@@ -170,24 +170,24 @@ def test_an_equal_epoch_goes_on(states: Backend) -> None:
     assert commit(store, operation("2", epoch=5), "b").version
 
 
-def test_a_stale_owner_is_fenced_after_400_later_operations(states: Backend) -> None:
+def test_a_stale_owner_is_fenced_after_800_later_operations(states: Backend) -> None:
     """A delivery of an old owner changes nothing even when its operation has been forgotten."""
     store = states.store()
     commit(store, operation("first", epoch=1), "a")
-    many_commits(store, 400, epoch=2)
+    many_commits(store, 800, epoch=2)
     assert store.recall(SCOPE, operation("first")) is None
     before = store.get(SCOPE)
     refused(lambda: commit(store, operation("first", epoch=1), "doubled"), "FENCED")
     assert store.get(SCOPE) == before
 
 
-def test_the_newest_256_operations_are_known(states: Backend) -> None:
-    """Of 400 operations the newest 256 have their outcomes, and the log does not grow with all of them."""
+def test_the_newest_512_operations_are_known(states: Backend) -> None:
+    """Of 800 operations the newest 512 have their outcomes, and the log does not grow with all of them."""
     store = states.store()
-    versions = many_commits(store, 400)
-    found = [store.recall(SCOPE, operation(f"n{number}")) for number in range(400)]
-    assert [outcome.version for outcome in found[-256:] if outcome] == versions[-256:]
-    assert sum(outcome is not None for outcome in found) <= 256 + 64
+    versions = many_commits(store, 800)
+    found = [store.recall(SCOPE, operation(f"n{number}")) for number in range(800)]
+    assert [outcome.version for outcome in found[-512:] if outcome] == versions[-512:]
+    assert sum(outcome is not None for outcome in found) <= 512 + 128
 
 
 def many_commits(store: Store, count: int, *, epoch: int = 0) -> list[str | None]:

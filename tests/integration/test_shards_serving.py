@@ -49,7 +49,7 @@ def test_a_read_of_session_consistency_waits_for_the_writes_before_it(fleet: Fle
     assert len(fleet.receipt("read")["items"]) == 20
 
 
-@pytest.mark.parametrize("between", [33, 200])
+@pytest.mark.parametrize("between", [33, 300, 500])
 def test_a_redelivery_after_later_calls_has_no_second_effect(fleet: Fleet, between: int) -> None:
     """A call that comes again after many others answers as it did, and changes nothing."""
     session = f"again-{between}"

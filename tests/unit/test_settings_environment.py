@@ -132,4 +132,4 @@ def test_the_example_can_be_used_as_it_is(tmp_path: Path, monkeypatch: pytest.Mo
     """The values in config/env.example load."""
     pairs = re.findall(r"^(DITTO_\w+)=(.*)$", EXAMPLE.read_text("utf-8"), re.MULTILINE)
     monkeypatch.chdir(EXAMPLE.parents[1])
-    assert load_settings(None, dict(pairs)).context.cache.operation_ids == 128
+    assert load_settings(None, dict(pairs)).context.cache.operation_ids == 1024
