@@ -69,6 +69,7 @@ async def one_round(running: Deployment, calls: int) -> Round:
             ended = asyncio.Event()
             lag = asyncio.create_task(lags(ended))
             most = asyncio.create_task(most_subscriptions(results, ended))
+            await asyncio.sleep(0)  # both are at work from here on
             started = time.perf_counter()
             pending = [
                 client.context.load(scope={"sessionId": f"s-{number}"}, sources=[ITEM])
