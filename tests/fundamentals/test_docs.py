@@ -9,7 +9,9 @@ from support.keys import documented_keys
 
 from ditto_tasks.cli import COMMANDS
 from ditto_tasks.nodes import NODES, ORDINARY_QUEUES
+from ditto_tasks.pipelines.bindings import BINDINGS
 from ditto_tasks.sharding import shard_queue
+from ditto_tasks.task import TaskOptions
 from ditto_tasks.worker.keys import Keys, dead_key, inflight_key
 
 ROOT = Path(__file__).parents[2]
@@ -73,6 +75,21 @@ def test_every_node_is_documented() -> None:
         r"^\| `([A-Z]+\.[A-Z.]+)`", (ROOT / "docs" / "tasks.md").read_text("utf-8"), re.MULTILINE
     )
     assert sorted(rows) == sorted(NODES)
+
+
+def test_every_binding_and_option_is_documented() -> None:
+    """docs/tasks.md has a row for every binding and every option of a task, and for no other."""
+    text = (ROOT / "docs" / "tasks.md").read_text("utf-8")
+    rows = {part: re.findall(r"^\| `([^`]+)` \|", body, re.MULTILINE) for part, body in sections(text)}
+    assert sorted(rows["Bindings"]) == sorted(BINDINGS)
+    assert sorted(rows["Options"]) == sorted(field.alias or "" for field in TaskOptions.model_fields.values())
+
+
+def sections(text: str) -> Iterator[tuple[str, str]]:
+    """The headings of the second level with what stands below each."""
+    for part in text.split("\n## ")[1:]:
+        heading, _, body = part.partition("\n")
+        yield heading, body
 
 
 def test_every_queue_is_documented() -> None:
