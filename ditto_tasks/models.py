@@ -217,7 +217,23 @@ def from_wire(model: type[ModelT], data: object, *, error: type[DittoError] = No
     except ValidationError as problem:
         first = problem.errors(include_url=False, include_input=False)[0]
         within = str(first.get("ctx", {}).get("path", ""))
-        raise error.invalid_input(pointer(*first["loc"]) + within, first["msg"]) from None
+        path = _wire_path(first["loc"], data, missing=first["type"] == "missing")
+        raise error.invalid_input(path + within, first["msg"]) from None
+
+
+def _wire_path(loc: tuple[int | str, ...], data: object, *, missing: bool) -> str:
+    """Where it is in `data`: pydantic also names the variants of unions, which are no keys of the wire."""
+    path: list[int | str] = []
+    for at, part in enumerate(loc, 1):
+        children: Mapping[object, object] = {}
+        if isinstance(data, dict):
+            children = data
+        elif isinstance(data, (list, tuple)):
+            children = dict(enumerate(data))
+        if part in children or (missing and at == len(loc)):
+            path.append(part)
+            data = children.get(part)
+    return pointer(*path)
 
 
 class Scope(WireModel):

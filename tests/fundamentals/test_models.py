@@ -9,7 +9,10 @@ from pydantic import ValidationError
 
 from ditto_tasks.cancellation import CancelToken
 from ditto_tasks.errors import Cancelled, ContextError, MemoryError, NodeInputError
+from ditto_tasks.infer.models import SampleInput
+from ditto_tasks.interaction.models import ActMcpInput
 from ditto_tasks.json_values import InvalidJson
+from ditto_tasks.memory.models import QueryInput
 from ditto_tasks.models import (
     Count,
     Json,
@@ -153,3 +156,21 @@ def test_cancelled_is_the_default_reason() -> None:
     token.cancel()
     with pytest.raises(Cancelled):
         token.raise_if_cancelled()
+
+
+@pytest.mark.parametrize(
+    ("model", "wire", "path"),
+    [
+        (ActMcpInput, {"operation": "invoke", "server": None, "call": {}}, "/server"),
+        (ActMcpInput, {"operation": "discover", "x": 1}, "/x"),
+        (ActMcpInput, {"operation": "invoke", "server": "s"}, "/call"),
+        (SampleInput, {"messages": [{"role": "user", "content": {"a": 1}}]}, "/messages/0/content"),
+        (SampleInput, {"messages": [{"role": "user", "content": 1}]}, "/messages/0/content"),
+        (QueryInput, {"order_by": [{"field": 1}]}, "/order_by/0/field"),
+    ],
+)
+def test_paths_name_no_variant_of_a_union(model, wire, path):
+    """The path of an error leads through keys and positions of the input, and through nothing else."""
+    with pytest.raises(NodeInputError) as caught:
+        from_wire(model, wire)
+    assert caught.value.details == {"path": path}

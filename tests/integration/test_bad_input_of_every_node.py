@@ -24,9 +24,10 @@ TIMEOUT_S = 60
 
 
 class Ending(NamedTuple):
-    """How a call ended: its code, or None for a success, and its error if it raised one."""
+    """How a call ended: its code, or None for a success, its message, and its error if it raised one."""
 
     code: str | None
+    message: str = ""
     error: DittoError | None = None
 
 
@@ -57,16 +58,16 @@ def _send(deployment: Deployment, case: Case) -> Any:
     try:
         return deployment.app.send_task(case.node, kwargs=case.wire)
     except DittoError as refusal:
-        return Ending(refusal.code, refusal)
+        return Ending(refusal.code, refusal.message, refusal)
 
 
 def _ending(pending: Any) -> Ending:
     try:
         result = pending.get(timeout=TIMEOUT_S)
     except DittoError as error:
-        return Ending(error.code, error)
+        return Ending(error.code, error.message, error)
     error = result.get("error") if isinstance(result, dict) and "executionId" in result else None
-    return Ending(error["code"] if error else None)
+    return Ending(error["code"], error["message"]) if error else Ending(None)
 
 
 def is_refused(case: Case) -> bool:
@@ -108,6 +109,7 @@ def test_bad_values_are_refused_and_change_nothing(deployment: Deployment, node:
         bad.append(strange)
     for case, ending in endings(deployment, bad):
         assert ending.code in INVALID, (str(case), ending)
+        assert ending.message.startswith((f"/{case.path[0]}", "input:")), (str(case), ending)
         if ending.error is not None:
             expected = ContextError if NODES[node].domain == CONTEXT else NodeInputError
             assert type(ending.error) is expected, str(case)
