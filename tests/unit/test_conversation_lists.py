@@ -176,7 +176,7 @@ def test_ids_that_clash_are_renamed_alike_every_time() -> None:
     first, again = assert_accepted(context)[1], write_anthropic(context)
     assert first == again
     assert [(each.old, each.new) for each in first.renames] == [("a b", "a_b"), ("c", "c-2")]
-    assert [block["content"] for block in first.messages[4]["content"]] == ["found", "2"]  # type: ignore[index,call-overload,union-attr]  # JSON
+    assert [block["content"] for block in first.messages[4]["content"]] == ["found", "2"]  # type: ignore[index,call-overload,union-attr]  # any JSON
 
 
 def test_names_that_a_provider_refuses_are_renamed() -> None:
@@ -274,7 +274,7 @@ def test_images_and_documents_cross_over() -> None:
     back = write_openai(of_anthropic(*anthropic.messages)).messages[0]["content"]
     assert isinstance(back, list)
     assert back[0] == {"type": "image_url", "image_url": {"url": PNG}}
-    assert {"type": "file", "file": {"filename": "document.pdf", **pdf["file"]}} == back[1]  # type: ignore[dict-item]  # JSON
+    assert {"type": "file", "file": {"filename": "document.pdf", **pdf["file"]}} == back[1]  # type: ignore[dict-item]  # any JSON
     audio = of_openai(user([{"type": "input_audio", "input_audio": {"data": "UklG", "format": "wav"}}]))
     assert refused(write_anthropic, audio) == "CONVERSATION_INVALID"
 
