@@ -12,9 +12,7 @@ from celery.utils.log import get_logger
 from ditto_tasks.cancellation import CancelToken
 from ditto_tasks.errors import (
     Cancelled,
-    ContextError,
     DittoError,
-    NodeInputError,
     OutcomeUnknown,
     PipelineError,
     PublishError,
@@ -37,16 +35,15 @@ from ditto_tasks.task import (
     TaskOptions,
     parse_options,
 )
+from ditto_tasks.worker.keys import EPOCH_HEADER, REFUSE_HEADER, SCOPE_HEADER, TENANT_HEADER
+from ditto_tasks.worker.request import QuietTask
 
 if TYPE_CHECKING:
     from ditto_tasks.celery import DittoCelery
-from ditto_tasks.worker.keys import EPOCH_HEADER, REFUSE_HEADER, SCOPE_HEADER, TENANT_HEADER
-from ditto_tasks.worker.request import QuietTask
 
 logger = get_logger(__name__)
 
 STORE_IS_AWAY: Final = ("STATE_BACKEND_UNAVAILABLE", "STATE_OUTCOME_UNKNOWN")
-
 CONTEXT_REPLY_S: Final = 300  # a whole context is large and can be loaded again, so it is kept 5 minutes only
 
 
@@ -171,8 +168,7 @@ class NodeTask(QuietTask):
         return self.request.id or ""  # a direct call has none
 
     def _invalid(self, path: str, reason: str) -> DittoError:
-        error: type[DittoError] = ContextError if self.row.domain == CONTEXT else NodeInputError
-        return error.invalid_input(path, reason)
+        return self.row.input_error.invalid_input(path, reason)
 
     def delay(self, /, *args: Any, **kwargs: Any) -> Any:  # Celery's edge
         return self.apply_async(args, kwargs)
@@ -212,13 +208,11 @@ def refuse_reordering(what: str) -> NoReturn:
 
 def failed_result(node: str, execution_id: str, error: DittoError) -> JsonObject:
     """The failed NodeResult for an error that a node did not turn into one itself."""
-    stopped = (
-        {"TIMEOUT": "timeout"}.get(error.code, "cancelled") if isinstance(error, Cancelled) else "failed"
-    )
+    stopped = "timeout" if error.code == "TIMEOUT" else "cancelled"
     return {
         "executionId": execution_id,
         "node": node,
-        "status": stopped,
+        "status": stopped if isinstance(error, Cancelled) else "failed",
         "error": {"code": error.code, "message": error.message},
     }
 

@@ -8,6 +8,8 @@ from importlib import import_module
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, cast
 
+from ditto_tasks.errors import ContextError, DittoError, NodeInputError
+
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
@@ -67,6 +69,11 @@ class NodeType:
     @property
     def lists_output(self) -> bool:
         return self.output is not None and self.output.endswith(LIST)
+
+    @property
+    def input_error(self) -> type[DittoError]:
+        """What a wrong input or option of the node is refused with."""
+        return ContextError if self.domain == CONTEXT else NodeInputError
 
     @property
     def returns_node_result(self) -> bool:
@@ -154,9 +161,3 @@ NODES: Final[NodeTable] = table(
         ),
     ]
 )
-
-
-def queue_of(node: str, nodes: NodeTable = NODES) -> str:
-    """The ordinary queue of a node; unknown nodes go where any worker can refuse them."""
-    row = nodes.get(node)
-    return CUSTOM_QUEUE if row is None else row.queue

@@ -11,7 +11,7 @@ from ditto_tasks.canonical import scope_key
 from ditto_tasks.errors import ContextError, DittoError, NodeInputError, PublishError
 from ditto_tasks.json_values import MAX_DEPTH, TOO_DEEP, InvalidJson, JsonObject, JsonValue, freeze, pointer
 from ditto_tasks.models import WireModel
-from ditto_tasks.nodes import CONTEXT, NodeType
+from ditto_tasks.nodes import NodeType
 from ditto_tasks.routing import HIDDEN_ARGUMENTS, is_scoped, needs_shard, visible_arguments
 from ditto_tasks.serialization import NAME as SERIALIZER
 from ditto_tasks.serialization import dumps
@@ -72,7 +72,7 @@ def check_publish(
     row: NodeType | None, args: Sequence[object] | None, kwargs: Mapping[str, object] | None, shards: int
 ) -> Publish:
     """The sender's checks of one call: the JSON domain, then scope and expectedVersion."""
-    error: type[DittoError] = ContextError if row is not None and row.domain == CONTEXT else NodeInputError
+    error = NodeInputError if row is None else row.input_error
     wire = _content(kwargs or {}, error)
     positional = [_positional(value, error) for value in args or ()]
     if not is_scoped(row, wire):

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Final, Literal
 from pydantic import Field
 
 from ditto_tasks.cancellation import CancelToken
-from ditto_tasks.errors import ContextError, DittoError, NodeInputError
+from ditto_tasks.errors import DittoError
 from ditto_tasks.json_values import JsonObject, JsonValue, encode
 from ditto_tasks.models import NonEmptyText, WireModel, from_wire
-from ditto_tasks.nodes import CONTEXT, NodeType
+from ditto_tasks.nodes import NodeType
 
 if TYPE_CHECKING:
     from ditto_tasks.dependencies import Dependencies
@@ -56,14 +56,13 @@ NO_OPTIONS: Final = TaskOptions()
 
 def parse_options(row: NodeType, value: object) -> TaskOptions:
     """The options of a call of `row`; INVALID_INPUT for an unknown one, or one that this node has not."""
-    error: type[DittoError] = ContextError if row.domain == CONTEXT else NodeInputError
     if not isinstance(value, Mapping):
-        raise error.invalid_input(f"/{OPTIONS_KEY}", "options are an object")
+        raise row.input_error.invalid_input(f"/{OPTIONS_KEY}", "options are an object")
     known = _SHARED | _OF_NODE.get(row.name, frozenset()) | _OF_DOMAIN.get(row.domain, frozenset())
     for name in value:
         if name not in known:
-            raise error.invalid_input(f"/{OPTIONS_KEY}", f"an option that {row.name} does not have")
-    return from_wire(TaskOptions, value, error=error)
+            raise row.input_error.invalid_input(f"/{OPTIONS_KEY}", f"an option that {row.name} does not have")
+    return from_wire(TaskOptions, value, error=row.input_error)
 
 
 def uncounted(_name: str, _number: int = 1) -> None:

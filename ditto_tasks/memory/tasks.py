@@ -8,6 +8,15 @@ from ditto_tasks.json_values import JsonValue
 from ditto_tasks.models import to_wire
 from ditto_tasks.task import Handler, TaskCall
 
+NODE_TYPES: Final = (
+    "MEMORY.GET",
+    "MEMORY.QUERY",
+    "MEMORY.SEARCH",
+    "MEMORY.WRITE",
+    "MEMORY.UPDATE",
+    "MEMORY.DELETE",
+)
+
 
 def run(call: TaskCall) -> JsonValue:
     """Run the node of ``call``; its failure is a failed NodeResult."""
@@ -18,22 +27,4 @@ def run(call: TaskCall) -> JsonValue:
     )
 
 
-def run_unless_interrupted(call: TaskCall) -> JsonValue:
-    """As ``run``, for nodes that change nothing: a call that was cancelled is not worth its work."""
-    reason = call.interruption()
-    if reason is not None:
-        call.token.cancel(reason)
-    return run(call)
-
-
-# a change that was committed is never reported as cancelled, so changes don't ask
-HANDLERS: Final[Mapping[str, Handler]] = MappingProxyType(
-    {
-        "MEMORY.GET": run_unless_interrupted,
-        "MEMORY.QUERY": run_unless_interrupted,
-        "MEMORY.SEARCH": run_unless_interrupted,
-        "MEMORY.WRITE": run,
-        "MEMORY.UPDATE": run,
-        "MEMORY.DELETE": run,
-    }
-)
+HANDLERS: Final[Mapping[str, Handler]] = MappingProxyType(dict.fromkeys(NODE_TYPES, run))

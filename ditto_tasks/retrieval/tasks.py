@@ -11,9 +11,6 @@ from ditto_tasks.task import Handler, TaskCall
 
 def search(call: TaskCall) -> JsonValue:
     """Run RETRIEVAL.SEARCH; its failure is a failed NodeResult."""
-    reason = call.interruption()
-    if reason is not None:
-        call.token.cancel(reason)
     nodes = call.dependencies.retrieval()
     return to_wire(nodes.execute(call.node, call.wire, execution_id=call.task_id, token=call.token))
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ditto_tasks.canonical import scope_key
-from ditto_tasks.nodes import NODES, ORDINARY_QUEUES, queue_of
+from ditto_tasks.nodes import NODES, ORDINARY_QUEUES, NodeType
 from ditto_tasks.routing import Router, worker_queues
 from ditto_tasks.sharding import SHARD_QUEUES, is_shard_queue, shard_of, shard_queue
 from ditto_tasks.tenants import tenant_of, tenant_session
@@ -70,8 +70,8 @@ def test_unknown_tasks_and_chosen_queues_are_left_alone() -> None:
 
 def test_every_node_has_an_ordinary_queue_that_workers_serve() -> None:
     """And no queue has an exchange, whose binding could vanish."""
-    assert {queue_of(node) for node in NODES} < set(ORDINARY_QUEUES)
-    assert queue_of("NO.SUCH") == "ditto.context"
+    assert {row.queue for row in NODES.values()} < set(ORDINARY_QUEUES)
+    assert NodeType("TEXT.COUNT", "TEXT").queue == "ditto.context"
     assert [queue.name for queue in worker_queues()] == [*ORDINARY_QUEUES, SHARD_QUEUES]
 
 
