@@ -15,7 +15,7 @@ from kombu import Exchange
 from kombu.utils.uuid import uuid
 
 from ditto_tasks.batch.schedule import BATCH_NODES, beat_schedule
-from ditto_tasks.coordination import BrokerClient, Coordination
+from ditto_tasks.coordination import Admission, BrokerClient, Coordination
 from ditto_tasks.dependencies import Dependencies
 from ditto_tasks.extensions import ExtensionFactory, load_factory
 from ditto_tasks.metrics.counts import Counts
@@ -28,7 +28,7 @@ from ditto_tasks.pipelines.canvas import answer_canvas
 from ditto_tasks.pipelines.records import PipelineRecords
 from ditto_tasks.pipelines.runs import StepRuns, register_errback
 from ditto_tasks.pipelines.sweep import sweep
-from ditto_tasks.publishing import built_in_options, check_order, check_publish, check_size
+from ditto_tasks.publishing import Publish, built_in_options, check_order, check_publish, check_size
 from ditto_tasks.routing import Router, worker_queues
 from ditto_tasks.serialization import CONTENT_TYPE, NAME, register_content_type
 from ditto_tasks.settings import Settings, check_visibility_timeout, load_settings
@@ -112,7 +112,7 @@ class DittoCelery(Celery):
         check_order(publish, options)
         check_size(publish, {key: options.get(key) for key in ("chord", "chain", "link", "link_error")})
         task_id = options.get("task_id") or uuid()
-        self._admit(task_id, publish.queue, publish.tenant)
+        self._admit(task_id, publish, options)
         checked = {**publish.options(name, options), "task_id": task_id}
         return super().send_task(name, publish.args, publish.kwargs, **checked)
 
@@ -137,15 +137,22 @@ class DittoCelery(Celery):
         if hasattr(backend, "client"):
             backend.client.expire(backend.get_key_for_task(task_id), seconds)
 
-    def _admit(self, task_id: str, queue: str | None, tenant: str | None) -> None:
+    def _admit(self, task_id: str, publish: Publish, options: Mapping[str, Any]) -> None:  # Celery's edge
         shards, results = self.settings.runtime.shards, self.settings.runtime.results
-        if queue is not None and self._shards_checked_by != os.getpid():
+        if publish.queue is not None and self._shards_checked_by != os.getpid():
             self.coordination.check_shard_count(shards.count)
             self._shards_checked_by = os.getpid()
-        ttl_ms = results.expires_ms + self.settings.runtime.pipelines.deadline_ms
-        self.coordination.admit(
-            task_id, shard_queue=queue, max_depth=shards.max_depth, tenant=tenant, ttl_ms=ttl_ms
+        root_id = options.get("root_id") or task_id
+        admission = Admission(
+            task_id=task_id,
+            root_id=root_id,
+            shard_queue=publish.queue,
+            session=publish.session,
+            tenant=publish.tenant,
+            ttl_ms=results.expires_ms + self.settings.runtime.pipelines.deadline_ms,
+            in_canvas=root_id != task_id or any(options.get(name) for name in ("chain", "chord", "link")),
         )
+        self.coordination.admit(admission, max_depth=shards.max_depth)
 
     @contextmanager
     def _broker_client(self) -> Iterator[BrokerClient]:

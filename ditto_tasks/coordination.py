@@ -7,7 +7,9 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Final, Protocol, cast
 
+from ditto_tasks.belongings import CALL, CANVAS_TTL_MS, TASK, caused, erased_mark, note_script, notes
 from ditto_tasks.errors import Cancelled, ContextError, DittoError, PublishError
+from ditto_tasks.tenants import owner_key, owner_keys
 
 CANCEL_TTL_MS: Final = 86_400_000  # a task that has not started a day after its cancel will run
 
@@ -15,7 +17,8 @@ CANCEL_TTL_MS: Final = 86_400_000  # a task that has not started a day after its
 class Pipeline(Protocol):
     """Commands that go out together; `execute` gives their answers in order."""
 
-    def exists(self, key: str) -> object: ...
+    def eval(self, script: str, numkeys: int, *keys_and_args: str | bytes | int) -> object: ...
+    def exists(self, *keys: str) -> object: ...
     def get(self, key: str) -> object: ...
     def llen(self, key: str) -> object: ...
     def set(self, key: str, value: str | int, *, px: int | None = None, nx: bool = False) -> object: ...
@@ -33,6 +36,25 @@ class BrokerClient(Protocol):
     def zrange(self, name: str, start: int, end: int) -> Sequence[bytes]: ...
     def zrem(self, name: str, *values: str) -> object: ...
     def xread(self, streams: Mapping[str, str], *, block: int) -> object: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """One call that is about to be published: whose it is, and for how long that is to be known."""
+
+    task_id: str
+    root_id: str
+    shard_queue: str | None
+    session: str | None
+    tenant: str | None
+    ttl_ms: int
+    in_canvas: bool = False  # other tasks belong to it, whose effects are known for longer
+
+    @property
+    def owners(self) -> tuple[str, ...]:
+        """Whose records it makes; a call without a scope may be a tenant's."""
+        alone = () if self.tenant is None else (owner_key("tenant", self.tenant),)
+        return owner_keys(self.session) or alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,19 +78,33 @@ class Coordination:
                 {"deployment": stored, "settings": count},
             )
 
-    def admit(
-        self, task_id: str, *, shard_queue: str | None, max_depth: int, tenant: str | None, ttl_ms: int
-    ) -> None:
-        """Before a publish, in one round trip: refuse a shard that is full, and note whose task it is."""
-        if shard_queue is None and tenant is None:
+    def admit(self, call: Admission, *, max_depth: int) -> None:
+        """Before a publish, in one round trip: refuse a shard that is full, and note whose call it is."""
+        owners = call.owners
+        if call.shard_queue is None and not owners:
             return
         with self.clients() as client, client.pipeline(transaction=False) as pipe:
-            pipe.llen(shard_queue or "")
-            if tenant is not None:
-                pipe.set(self._key(f"tenant:{task_id}"), tenant, px=ttl_ms)
-            depth = pipe.execute()[0]
+            pipe.llen(call.shard_queue or "")
+            pipe.exists(*(erased_mark(self.deployment, owner) for owner in owners or ("",)))
+            if call.tenant is not None:
+                pipe.set(self._key(f"tenant:{call.task_id}"), call.tenant, px=call.ttl_ms)
+            self._note_owners(pipe, call, owners)
+            depth, erased, *_ = pipe.execute()
+        if erased:
+            raise ContextError("ERASED", "the session or tenant was erased; late work is refused")
         if isinstance(depth, int) and depth >= max_depth:
             raise ContextError("QUEUE_FULL", "too many calls are waiting for this shard", {"depth": depth})
+
+    def _note_owners(self, pipe: Pipeline, call: Admission, owners: tuple[str, ...]) -> None:
+        ttl_ms = max(call.ttl_ms, CANVAS_TTL_MS) if call.in_canvas else call.ttl_ms
+        for key, name in notes(self.deployment, owners, CALL + call.root_id):
+            pipe.eval(note_script(), 1, key, ttl_ms, name)
+        self._note_task(pipe, call.task_id, call.root_id)
+
+    def _note_task(self, pipe: Pipeline, task_id: str, root_id: str) -> None:
+        if root_id != task_id:
+            root = caused(self.deployment, root_id)
+            pipe.eval(note_script(), 1, root, CANVAS_TTL_MS, TASK + task_id)
 
     def tenant(self, task_id: str) -> str | None:
         """The tenant that the sender of a task belonged to."""
@@ -81,16 +117,19 @@ class Coordination:
         with self.clients() as client:
             client.set(self._key(f"cancel:{task_id}"), "1", px=CANCEL_TTL_MS)
 
-    def interruption(self, task_id: str, deadline_ms: int | None) -> DittoError | None:
-        """Why a task should not go on, if so. Deadlines are compared with the server's clock."""
+    def interruption(self, task_id: str, root_id: str, deadline_ms: int | None) -> DittoError | None:
+        """Why a task should not go on, if so. Deadlines are compared with the server's clock.
+
+        The task is noted as its root's: whoever erases that looks for its result.
+        """
         with self.clients() as client, client.pipeline(transaction=False) as pipe:
-            pipe.exists(self._key(f"cancel:{task_id}"))
-            if deadline_ms is not None:
-                pipe.time()
-            cancelled, *clock = pipe.execute()
+            pipe.exists(self._key(f"cancel:{task_id}"), self._key(f"cancel:root:{root_id}"))
+            pipe.time()
+            self._note_task(pipe, task_id, root_id)
+            cancelled, clock, *_ = pipe.execute()
         if cancelled:
             return Cancelled()
-        if deadline_ms is not None and _epoch_ms(clock[0]) > deadline_ms:
+        if deadline_ms is not None and _epoch_ms(clock) > deadline_ms:
             return Cancelled("TIMEOUT", "the deadline of the call has passed")
         return None
 

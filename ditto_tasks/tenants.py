@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, Literal
 
 _TENANT: Final = re.compile(r"[A-Za-z0-9._-]+")
 
@@ -31,3 +32,16 @@ def tenant_of(scope: Mapping[str, object]) -> str | None:
     session = scope.get("sessionId")
     tenant, colon, _ = session.partition(":") if isinstance(session, str) else ("", "", "")
     return tenant if colon and _TENANT.fullmatch(tenant) else None
+
+
+def owner_key(kind: Literal["session", "tenant"], name: str) -> str:
+    """What stands for a session or a tenant in keys kept for its erasure; it doesn't tell the name."""
+    return f"{kind}:{hashlib.sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}"
+
+
+def owner_keys(session: str | None) -> tuple[str, ...]:
+    """Whose the records of a session are: its own and, where its id names one, a tenant's."""
+    if not session:
+        return ()
+    tenant, colon, _ = session.partition(":")
+    return owner_key("session", session), *([owner_key("tenant", tenant)] if colon else [])

@@ -6,9 +6,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, cast
 
 from ditto_tasks.batch.models import CompressRequest, Row
+from ditto_tasks.belongings import ROW, note_script, notes
+from ditto_tasks.canonical import scope_key
 from ditto_tasks.errors import DittoError
 from ditto_tasks.json_values import decode, encode
-from ditto_tasks.models import from_wire, to_wire
+from ditto_tasks.models import Scope, from_wire, to_wire
+from ditto_tasks.tenants import owner_keys
 
 if TYPE_CHECKING:
     from redis import Redis
@@ -27,6 +30,7 @@ class BatchRows:
 
     def __init__(self, client: Redis, *, deployment: str, run: str) -> None:
         self._client = client
+        self._deployment = deployment
         self.key = f"ditto:{deployment}:batch:{run}"
 
     def begin(self, request: CompressRequest) -> None:
@@ -49,6 +53,15 @@ class BatchRows:
             pipe.rpush(self._news, told)
             pipe.expire(self.key, ROWS_TTL_S)
             pipe.expire(self._news, ROWS_TTL_S)
+            pipe.execute()
+
+    def own(self, scopes: Iterable[Scope]) -> None:
+        """Note whose rows name items, so that an erasure finds them when their contexts are long gone."""
+        with self._client.pipeline(transaction=False) as pipe:
+            for scope in scopes:
+                name = f"{ROW}{self.key}:{scope_key(scope)}"
+                for key, member in notes(self._deployment, owner_keys(scope.session_id), name):
+                    pipe.eval(note_script(), 1, key, str(1000 * ROWS_TTL_S), member)
             pipe.execute()
 
     def plan(self, row: Row) -> None:

@@ -45,7 +45,9 @@ def scan(call: TaskCall) -> JsonValue:
         if time.monotonic() >= ends_s:
             break
         time.sleep(GIVE_WAY_S)
-    batch.rows(request.run).put(rows, told=call.task_id)
+    run = batch.rows(request.run)
+    run.own(scope for scope, row in zip(request.scopes, rows, strict=False) if row.removed_ids)
+    run.put(rows, told=call.task_id)
     return {"scopes": len(rows)}
 
 
@@ -131,6 +133,7 @@ class _Compression:
             return Row(scope=self.scope_hash, status="unchanged", before=before, after=before)
         after = compressed(stored.context, self.request, execution)
         row = _row(self.scope_hash, stored.context, after, execution)
+        self.rows.own([self.request.scope])
         self.rows.plan(row)
         store.compare_and_set(self.request.scope, stored.version, after)
         outcome = cast("Outcome", store.outcome)

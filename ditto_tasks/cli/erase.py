@@ -1,15 +1,21 @@
 """`ditto erase`: remove all that is kept of a session or tenant, and prove it."""
 
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING, cast
 
 import click
 
+from ditto_tasks.cli.deployment import open_deployment
+from ditto_tasks.cli.record_erasure import RecordErasure
 from ditto_tasks.memory.erasure import Subject
 from ditto_tasks.memory.opening import memory_is_configured, open_store
-from ditto_tasks.memory.stores.sql import SqlMemoryStore
 from ditto_tasks.settings import Settings, load_settings
-from ditto_tasks.state.erasure import ContextErasure
+from ditto_tasks.state.erasure import ContextErasure, ContextSubject
 from ditto_tasks.state.redis import open_state_client
+
+if TYPE_CHECKING:
+    from redis import Redis
 
 Counts = dict[str, int]
 
@@ -20,41 +26,68 @@ Counts = dict[str, int]
 def erase(session: str | None, tenant: str | None) -> None:
     """Erase a session or tenant and print what is left, counted again afterwards.
 
-    Late tasks are refused for a week. Effect ledger, caches and run records are kept under hashes that name
-    no session; they expire by themselves within a day.
+    Calls and writes that come later are refused with ERASED for a week.
     """
     if (session is None) == (tenant is None) or not (session or tenant):
         raise click.UsageError("give either --session or --tenant")
-    settings = load_settings()
-    before, after = erase_contexts(settings, session, tenant)
-    if memory_is_configured(settings):
-        subject = Subject("session", session) if session else Subject("tenant", tenant or "")
-        memory_before, memory_after = erase_memories(settings, subject)
-        before, after = before | memory_before, after | memory_after
+    settings, subject = load_settings(), ContextSubject(session, tenant)
+    before, after = Counts(), Counts()
+    for old, new in (
+        erase_records(settings, subject),  # first: they tell which tasks are to stop
+        erase_contexts(settings, subject),
+        erase_memories(settings, Subject("session", session) if session else Subject("tenant", tenant or "")),
+    ):
+        before |= old
+        after |= new
     for kind, count in before.items():
         click.echo(f"{kind:20} {count:8} -> {after[kind]}")
     if any(after.values()):
         raise click.ClickException("not all of it is gone; run the command again")
 
 
-def erase_contexts(settings: Settings, session: str | None, tenant: str | None) -> tuple[Counts, Counts]:
+def erase_records(settings: Settings, subject: ContextSubject) -> tuple[Counts, Counts]:
+    """The counts of what the broker's and the results' databases have; none where no broker is configured."""
+    if settings.connections.broker_url is None:
+        return {}, {}
+    with open_deployment() as deployment, _results(settings) as results:
+        records = RecordErasure(deployment, results or deployment.broker, subject)
+        records.mark()
+        found = records.find()
+        before = records.remaining(found)
+        records.erase(found)
+        return before, records.remaining(found)
+
+
+def erase_contexts(settings: Settings, subject: ContextSubject) -> tuple[Counts, Counts]:
     """The counts of contexts before and after their erasure; none where no state server is configured."""
     url = settings.connections.context_redis_url
     if url is None:
         return {}, {}
     with closing(open_state_client(url.get_secret_value())) as client:
-        contexts = ContextErasure(client, key_prefix=settings.context.cache.key_prefix)
-        scopes = contexts.scopes_of(session=session, tenant=tenant)
+        contexts = ContextErasure(client, subject, key_prefix=settings.context.cache.key_prefix)
+        contexts.mark()
+        scopes = contexts.scopes()
         before = contexts.remaining(scopes)
         contexts.erase(scopes)
         return before, contexts.remaining(scopes)
 
 
 def erase_memories(settings: Settings, subject: Subject) -> tuple[Counts, Counts]:
-    """The counts of memories before and after their erasure."""
+    """The counts of memories before and after their erasure; none where no store is configured."""
+    if not memory_is_configured(settings):
+        return {}, {}
     with closing(open_store(settings)) as store:
-        if not isinstance(store, SqlMemoryStore):
-            raise click.ClickException("memories on Qdrant can't be erased by this command yet")
         before = store.remaining(subject)
         store.erase(subject)
         return before, store.remaining(subject)
+
+
+@contextmanager
+def _results(settings: Settings) -> "Iterator[Redis | None]":
+    """A client of the results' database."""
+    url = settings.connections.result_backend_url
+    if url is None:
+        yield None
+        return
+    with closing(cast("Redis", open_state_client(url.get_secret_value()))) as client:
+        yield client

@@ -14,6 +14,7 @@ from ditto_tasks.cli.children import Children, StopRequest
 from ditto_tasks.cli.flower import CONFIG_FILE
 from ditto_tasks.embedded import EmbeddedServer
 from ditto_tasks.memory.opening import open_store
+from ditto_tasks.memory.stores.sql import SqlMemoryStore
 from ditto_tasks.settings import Settings, child_environment, load_settings
 
 MEMORY_URL: Final = "DITTO_WORKER_MEMORY_URL"
@@ -86,7 +87,8 @@ def _prepare_memory(variables: dict[str, str]) -> None:
     """Create the tables of the stack's own memory; another database is its owner's to change."""
     if MEMORY_URL in variables:
         with closing(open_store(load_settings(None, child_environment(variables)))) as store:
-            store.migrate()
+            if isinstance(store, SqlMemoryStore):
+                store.migrate()
 
 
 def _other_memory(settings: Settings) -> bool:

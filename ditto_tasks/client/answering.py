@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from ditto_tasks.canonical import scope_key
 from ditto_tasks.celery import DittoCelery
+from ditto_tasks.coordination import Admission
 from ditto_tasks.errors import Cancelled
 from ditto_tasks.json_values import JsonValue
 from ditto_tasks.models import Scope, to_wire
@@ -25,13 +26,16 @@ def start_answer(app: DittoCelery, request: AnswerRequest, pipeline: str) -> Non
     check(answer_canvas(app, request, pipeline), app.nodes, shards=runtime.shards.count)
     shard = shard_of(scope_key(to_wire(request.scope)), runtime.shards.count)
     timeout_ms = request.timeout_ms or runtime.pipelines.deadline_ms
-    app.coordination.admit(
-        pipeline,
+    admission = Admission(
+        task_id=pipeline,
+        root_id=pipeline,
         shard_queue=shard_queue(shard),
-        max_depth=runtime.shards.max_depth,
+        session=request.scope.session_id,
         tenant=tenant_of(request.scope.wire_form()),
         ttl_ms=timeout_ms + runtime.results.expires_ms,
+        in_canvas=True,
     )
+    app.coordination.admit(admission, max_depth=runtime.shards.max_depth)
     deadline = app.records.open(pipeline, request, shard=shard, deadline_ms=timeout_ms)
     timed = request.model_copy(update={"deadline_ms": deadline})
     answer_canvas(app, timed, pipeline).apply_async()

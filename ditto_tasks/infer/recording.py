@@ -1,6 +1,7 @@
 """Samples as external effects: each is recorded under its step and its position in the step."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from pydantic import ValidationError
 
@@ -17,18 +18,17 @@ class RecordedSamples:
     """Implements Once for one delivery of one task; the n-th sample of every delivery is the same effect."""
 
     def __init__(
-        self, ledger: EffectLedger, *, owner: str, step: str, token: CancelToken, repeat_unknown: bool
+        self, ledger: EffectLedger, first: EffectKey, *, token: CancelToken, repeat_unknown: bool
     ) -> None:
         self._ledger = ledger
-        self._owner = owner
-        self._step = step
+        self._first = first
         self._token = token
         self._repeat_unknown = repeat_unknown
         self._position = 0
 
     def __call__(self, request: ModelRequest, effect: Callable[[], Sample]) -> Sample:
         """Return the recorded sample of this position, or take and record it."""
-        key = EffectKey(owner=self._owner, step=self._step, position=self._position)
+        key = replace(self._first, position=self._position)
         self._position += 1
         recorded = self._ledger.once(
             key,

@@ -120,11 +120,15 @@ class EffectUnknownError(DittoError):
 
 @dataclass(frozen=True, kw_only=True)
 class EffectKey:
-    """Names one external effect: whose it is, the step that causes it, and its position in the step."""
+    """Names one external effect: whose it is, the step that causes it, and its position in the step.
+
+    ``root`` is no part of the name: it is the canvas with which the record is erased.
+    """
 
     owner: str
     step: str
     position: int
+    root: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

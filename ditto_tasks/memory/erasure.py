@@ -5,6 +5,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from ditto_tasks.errors import MemoryError
+
+TOMBSTONE_KEEP_MS: Final = 7 * 24 * 3_600_000  # no queue redelivers a message after a week
 MAX_NAME_CHARS: Final = 200  # of a name in an index; longer ones are hashed
 TENANT_MARK: Final = ":"  # between a tenant and a session
 REVISION_MARK: Final = "/"  # between a conversation and its revision, in keys of archives
@@ -49,3 +52,8 @@ def subjects_of(namespace: str, keys: Iterable[str]) -> frozenset[str]:
         [Subject("session", name).tombstone for name in sessions]
         + [Subject("tenant", name).tombstone for name in tenants]
     )
+
+
+def erased() -> MemoryError:
+    """The refusal of a write that comes after its session or tenant was erased."""
+    return MemoryError("ERASED", "the session or tenant was erased; late writes are refused")

@@ -10,6 +10,7 @@ from ditto_tasks.errors import ContextError
 from ditto_tasks.json_values import InvalidJson, JsonObject, JsonValue, decode, encode
 from ditto_tasks.models import Scope, to_wire
 from ditto_tasks.state.base import StoredContext
+from ditto_tasks.tenants import owner_keys
 
 KEY_PREFIX: Final = "ditto:context:"
 # Also the layout of a JavaScript writer that uses UUIDs; lua/matches.lua has the same rule.
@@ -25,6 +26,16 @@ def state_key(scope: Scope, key_prefix: str = KEY_PREFIX) -> str:
 def operations_key(scope: Scope, key_prefix: str = KEY_PREFIX) -> str:
     """Where its operation log is: the braces put it into the state key's slot of a cluster."""
     return f"{key_prefix}ops:{{{state_key(scope, key_prefix)}}}"
+
+
+def tombstones_of(scope: Scope, key_prefix: str = KEY_PREFIX) -> list[str]:
+    """The keys of which one exists when the scope's session or tenant was erased."""
+    return [tombstone_key(owner, key_prefix) for owner in owner_keys(scope.session_id)]
+
+
+def tombstone_key(owner: str, key_prefix: str = KEY_PREFIX) -> str:
+    """Where it's noted that an owner was erased."""
+    return f"{key_prefix}erased:{owner}"
 
 
 def index_keys(key_prefix: str = KEY_PREFIX) -> list[str]:

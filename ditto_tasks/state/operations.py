@@ -12,6 +12,8 @@ LOG_TTL_MS: Final = (
     24 * 3_600_000
 )  # a message may be redelivered for that long, however short the state lives
 
+LAST_EPOCH: Final = str(2**53 - 1)  # of an erased scope's log; exact in Lua; shards' epochs are times in ms
+
 
 def operation_field(operation: Operation) -> str:
     """The hash field of an operation: of one length, whatever its sender called it."""
@@ -40,6 +42,11 @@ def mismatch() -> ContextError:
 def fenced() -> ContextError:
     """The refusal of a worker whose lease on the scope's shard is over."""
     return ContextError("FENCED", "a newer owner has worked on this scope")
+
+
+def erased() -> ContextError:
+    """The refusal of work that comes after its session or tenant was erased."""
+    return ContextError("ERASED", "the session or tenant was erased; late work is refused")
 
 
 def conflict(current_version: str | None) -> ContextError:

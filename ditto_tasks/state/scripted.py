@@ -19,6 +19,7 @@ from ditto_tasks.state.encoding import (
     index_entry,
     operations_key,
     state_key,
+    tombstones_of,
     version_of_record,
 )
 from ditto_tasks.state.limits import (
@@ -28,7 +29,9 @@ from ditto_tasks.state.limits import (
     check_ttl_ms,
 )
 from ditto_tasks.state.operations import (
+    LAST_EPOCH,
     conflict,
+    erased,
     fenced,
     log_ttl_ms,
     operation_field,
@@ -116,6 +119,8 @@ class ScriptedContextStore:
         next: Context,  # noqa: A002 -- as in compare_and_set
     ) -> Outcome:
         change = self._change(scope, expected_version, next)
+        if expected_version is None:  # what exists has its own log, on which erasure leaves its mark
+            self._refuse_erased(change.scope)
         reply = self._attempt(change, operation)
         if reply.status == "foreign":
             reply = self._attempt(change, operation, self._foreign_sha1(change))
@@ -132,6 +137,15 @@ class ScriptedContextStore:
         if reply.status == "written":
             return Outcome(code=code, current_version=reply.version)
         return _recorded(reply, operation)
+
+    def _refuse_erased(self, scope: Scope) -> None:
+        for key in tombstones_of(scope, self._key_prefix):
+            try:
+                erased_at = self._commands.get(key)
+            except Exception as error:
+                raise self._commands.translate(error) from error
+            if erased_at is not None:
+                raise erased()
 
     def _change(self, scope: Scope, expected_version: str | None, context: Context) -> _Change:
         check_expected_version(expected_version)
@@ -184,7 +198,8 @@ class ScriptedContextStore:
         self, script: Script, scope: Scope, operation: Operation, arguments: Sequence[str | bytes]
     ) -> object:
         keys = [state_key(scope, self._key_prefix), operations_key(scope, self._key_prefix)]
-        about = [operation_field(operation), operation.input_hash, str(operation.epoch)]
+        _, member = index_entry(scope, self._key_prefix)
+        about = (operation_field(operation), operation.input_hash, str(operation.epoch), member)
         commits = script is self._scripts.commit and self._renew_ttl  # else the index says when already
         note = self._note(scope) if commits else None
         return self._commands.run(script, keys, [*about, *arguments], note)
@@ -223,5 +238,5 @@ def _recorded(reply: _LogReply, operation: Operation) -> Outcome:
     if reply.status == "known":
         return replace(parse_entry(reply.entry, operation), current_version=reply.version)
     if reply.status == "fenced":
-        raise fenced()
+        raise erased() if reply.entry == LAST_EPOCH else fenced()
     raise ContextError("INVALID_STATE", "the state script gave an unknown reply")

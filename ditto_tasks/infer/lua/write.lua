@@ -1,7 +1,12 @@
 -- Replace a cache entry and its places in the indexes of its tags and its namespace.
 -- KEYS[1] entry, KEYS[2..] indexes (sorted sets: entry -> when it expires, in ms)
--- ARGV[1] value, [2] ms to live, or "" for ever, or "0" to only remove
--- returns 1, or 0 if nothing stays
+-- ARGV[1] value, [2] ms to live, or "" for ever, or "0" to only remove, [3..] marks of whose erasure forbids it
+-- returns 1, 0 if nothing stays, or -1 if one of the marks stands
+for at = 3, #ARGV do
+    if redis.call("EXISTS", ARGV[at]) == 1 then
+        return -1
+    end
+end
 local time = redis.call("TIME")
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 for index in string.gmatch(redis.call("HGET", KEYS[1], "indexes") or "", "[^\n]+") do

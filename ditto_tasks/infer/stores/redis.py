@@ -11,11 +11,14 @@ from functools import cache
 from importlib.resources import files
 from typing import Final, Protocol, cast
 
-from ditto_tasks.errors import StateBackendError
+from ditto_tasks.belongings import erased_mark
+from ditto_tasks.errors import InferError, StateBackendError
 from ditto_tasks.infer.models import CacheKey
 from ditto_tasks.infer.stores.memory import cache_name
 from ditto_tasks.json_values import JsonObject, JsonValue, decode, encode
+from ditto_tasks.models import Scope
 from ditto_tasks.state.redis import translated_errors
+from ditto_tasks.tenants import owner_key, owner_keys
 
 _log = logging.getLogger(__name__)
 
@@ -47,6 +50,7 @@ class RedisInferCache:
 
     def __init__(self, client: RedisClient, *, deployment: str) -> None:
         self._client = client
+        self._deployment = deployment
         self._prefix = f"ditto:{deployment}:infer-cache:"
 
     def lookup(self, key: CacheKey) -> tuple[bool, JsonValue]:
@@ -60,8 +64,12 @@ class RedisInferCache:
         indexes = [self._index("tag", tag) for tag in tags]
         if key.namespace is not None:
             indexes.append(self._index("namespace", key.namespace))
+        owners = owners_of(key)
+        indexes += [cache_index(self._prefix, owner) for owner in owners]
+        marks = [erased_mark(self._deployment, owner) for owner in owners]
         ttl = "" if ttl_ms is None else str(ttl_ms)
-        self._run("write", [self._entry(key), *indexes], encode(value), ttl)
+        if self._run("write", [self._entry(key), *indexes], encode(value), ttl, *marks) == -1:
+            raise InferError("ERASED", "the session or tenant was erased; late writes are refused")
 
     def invalidate(self, *, key: CacheKey | None, tag: str | None, namespace: str | None) -> int:
         """One round trip; see lua/invalidate.lua."""
@@ -79,6 +87,19 @@ class RedisInferCache:
     def _run(self, script: str, keys: list[str], *args: str | bytes) -> object:
         with translated_errors():
             return self._client.eval(_script(script), len(keys), *keys, *args)
+
+
+def cache_index(prefix: str, owner: str) -> str:
+    """The index of what a session or tenant has in the cache, by its owner key."""
+    return f"{prefix}of:{owner}"
+
+
+def owners_of(key: CacheKey) -> list[str]:
+    """Whose an entry is: the scope names a session or is called like one, and so is the namespace."""
+    scope = key.scope.session_id if isinstance(key.scope, Scope) else key.scope
+    sessions = [owner for name in (scope, key.namespace) for owner in owner_keys(name)]
+    tenants = [owner_key("tenant", key.namespace)] if key.namespace else []
+    return list(dict.fromkeys(sessions + tenants))
 
 
 class TaskEvents:

@@ -1,5 +1,5 @@
 -- From claimed to executing: after this the effect may have happened. Harmless to repeat.
--- KEYS[1] effect
+-- KEYS[1] effect, KEYS[2] list of its root (unused)
 -- ARGV[1] holder, [2] lease in ms
 -- returns 1, or 0 when the claim is no longer this holder's
 local found = redis.call("HMGET", KEYS[1], "holder", "state")

@@ -7,6 +7,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Final, Literal, Protocol, cast
 
+from ditto_tasks.belongings import caused
 from ditto_tasks.canonical import canonical_json
 from ditto_tasks.interaction.base import Claim, ClaimState, EffectKey
 from ditto_tasks.interaction.ledger import LEASE_MS, TTL_MS
@@ -56,7 +57,8 @@ class RedisEffectStore:
 
     def _run(self, script: str, key: EffectKey, *args: str | bytes | int) -> object:
         with translated_errors():
-            return self._client.eval(_script(script), 1, self._name(key), *args)
+            root = caused(self._deployment, key.root or key.step)
+            return self._client.eval(_script(script), 2, self._name(key), root, *args)
 
     def _name(self, key: EffectKey) -> str:
         named = canonical_json([key.owner, key.step, key.position])

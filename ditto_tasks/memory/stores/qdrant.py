@@ -8,16 +8,13 @@ the later one may learn of the conflict only after its other drafts were written
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Self
-from urllib.parse import unquote, urlsplit
-
-from qdrant_client import QdrantClient, models
 
 from ditto_tasks.cancellation import CancelToken
 from ditto_tasks.errors import MemoryError
 from ditto_tasks.json_values import JsonObject
+from ditto_tasks.memory.erasure import TOMBSTONE_KEEP_MS, Subject, erased, subjects_of
 from ditto_tasks.memory.filters import MemoryFilter, parse_filter
 from ditto_tasks.memory.models import (
     MemoryDraft,
@@ -41,11 +38,17 @@ from ditto_tasks.memory.records import (
     text_to_embed,
 )
 from ditto_tasks.memory.stores import qdrant_points as points
+from ditto_tasks.memory.stores.qdrant_collection import (
+    errors_as,
+    having,
+    models,
+    open_client,
+    open_collection,
+)
 from ditto_tasks.retrieval.answers import as_vector, checked_vectors
 from ditto_tasks.retrieval.base import EmbeddingProvider, Vector
 
 VECTOR: Final = "content"  # the name of the one vector of a record
-TIMEOUT_S: Final = 15
 PAGE: Final = 1_000  # points of one read
 PREPROCESSING: Final = "text-or-content.text/1"  # what of a content is embedded
 
@@ -68,14 +71,15 @@ class QdrantMemoryStore:
         api_key: str | None = None,
         clock_ms: Callable[[], int] | None = None,
     ) -> None:
-        self._collection, self._client = _open_client(url, api_key)
+        self._collection, self._client = open_client(url, api_key)
         self._embedding = embedding
         self._dimensions = dimensions
         self._clock_ms = clock_ms or _system_clock_ms
         self._namespace = ""
         marks: JsonObject = {"model": model, "dimensions": dimensions, "preprocessing": PREPROCESSING}
-        with _errors("MEMORY_BACKEND_ERROR"):
-            self._open_collection(marks)
+        with errors_as("MEMORY_BACKEND_ERROR"):
+            vectors = models.VectorParams(size=dimensions, distance=models.Distance.COSINE)
+            open_collection(self._client, self._collection, vectors, VECTOR, marks)
 
     def within(self, namespace: str) -> Self:
         """The same collection, confined to ``namespace``."""
@@ -86,7 +90,7 @@ class QdrantMemoryStore:
 
     def ping(self) -> None:
         """Raise unless the collection can be reached."""
-        with _errors("MEMORY_BACKEND_ERROR"):
+        with errors_as("MEMORY_BACKEND_ERROR"):
             self._client.get_collection(self._collection)
 
     def close(self) -> None:
@@ -112,7 +116,7 @@ class QdrantMemoryStore:
         vector = self._query_vector(search)
         if wanted is None:
             return []
-        with _errors("MEMORY_BACKEND_ERROR"):
+        with errors_as("MEMORY_BACKEND_ERROR"):
             answer = self._client.query_points(
                 self._collection,
                 query=list(vector),
@@ -133,6 +137,7 @@ class QdrantMemoryStore:
     ) -> list[MemoryItem]:
         for index, draft in enumerate(drafts):
             check_key(index, draft.key)
+        self._refuse_erased([draft.key for draft in drafts if draft.key is not None])
         fresh = new_ids(self._clock_ms(), len(drafts))
         items = points.named(drafts, fresh, namespace=self._namespace, operation=operation)
         if operation is not None and self._recorded(operation):
@@ -160,9 +165,35 @@ class QdrantMemoryStore:
         present = self._retrieve(ids)
         removed = [point_id for point_id in ids if point_id in present]
         if removed:
-            with _errors("WRITE_UNCONFIRMED"):
+            with errors_as("WRITE_UNCONFIRMED"):
                 self._client.delete(self._collection, models.PointIdsList(points=list(removed)), wait=True)
         return removed
+
+    def erase(self, subject: Subject) -> None:
+        """Remove all of a session or tenant, whatever this view's namespace, and note the erasure."""
+        payload = {"kind": points.TOMBSTONE, "createdAt": self._clock_ms()}
+        mark = models.PointStruct(id=points.tombstone_point_id(subject.tombstone), vector={}, payload=payload)
+        theirs = models.Filter(must=[having("owners", subject.tombstone)])
+        with errors_as("WRITE_UNCONFIRMED"):
+            self._client.upsert(self._collection, [mark], wait=True)
+            self._client.delete(self._collection, models.FilterSelector(filter=theirs), wait=True)
+
+    def remaining(self, subject: Subject) -> dict[str, int]:
+        """What of a session or tenant is there now, by kind; a record's vector goes with it."""
+        counts = {}
+        for name, kind in (("memories", points.MEMORY), ("memory operations", points.OPERATION)):
+            theirs = models.Filter(must=[having("kind", kind), having("owners", subject.tombstone)])
+            with errors_as("MEMORY_BACKEND_ERROR"):
+                counts[name] = self._client.count(self._collection, theirs, exact=True).count
+        return counts
+
+    def _refuse_erased(self, keys: Sequence[str]) -> None:
+        ids = [points.tombstone_point_id(name) for name in subjects_of(self._namespace, keys)]
+        with errors_as("MEMORY_BACKEND_ERROR"):
+            found = self._client.retrieve(self._collection, ids, with_payload=True) if ids else []
+        oldest = self._clock_ms() - TOMBSTONE_KEEP_MS
+        if any(int((point.payload or {})["createdAt"]) > oldest for point in found):
+            raise erased()
 
     def _confirmed(self, items: Sequence[MemoryItem]) -> list[MemoryItem]:
         """What is stored under these ids: another writer may have been first, with this content or not."""
@@ -176,7 +207,7 @@ class QdrantMemoryStore:
 
     def _recorded(self, operation: WriteOperation) -> bool:
         point_id = points.operation_point_id(self._namespace, operation.id)
-        with _errors("MEMORY_BACKEND_ERROR"):
+        with errors_as("MEMORY_BACKEND_ERROR"):
             found = self._client.retrieve(self._collection, [point_id], with_payload=True)
         if not found:
             return False
@@ -188,6 +219,7 @@ class QdrantMemoryStore:
         payload = {
             "kind": points.OPERATION,
             "namespace": self._namespace,
+            "owners": sorted(subjects_of(self._namespace, ())),
             "inputHash": operation.input_hash,
             "createdAt": self._clock_ms(),
         }
@@ -195,13 +227,13 @@ class QdrantMemoryStore:
         point = models.PointStruct(id=point_id, vector={}, payload=payload)
         outdated = models.Filter(
             must=[
-                _is("kind", points.OPERATION),
+                having("kind", points.OPERATION),
                 models.FieldCondition(
                     key="createdAt", range=models.Range(lt=self._clock_ms() - OPERATION_KEEP_MS)
                 ),
             ]
         )
-        with _errors("WRITE_UNCONFIRMED"):
+        with errors_as("WRITE_UNCONFIRMED"):
             self._client.upsert(self._collection, [point], wait=True)
             self._client.delete(self._collection, models.FilterSelector(filter=outdated), wait=True)
 
@@ -218,7 +250,7 @@ class QdrantMemoryStore:
             for each in records
         ]
         mode = models.UpdateMode.INSERT_ONLY if insert else models.UpdateMode.UPSERT
-        with _errors("WRITE_UNCONFIRMED"):
+        with errors_as("WRITE_UNCONFIRMED"):
             self._client.upsert(self._collection, structs, wait=True, update_mode=mode)
 
     def _vectors(self, items: Sequence[MemoryItem]) -> Mapping[str, Vector]:
@@ -251,9 +283,9 @@ class QdrantMemoryStore:
         terms = {"kind": points.MEMORY, "namespace": namespace}
         if wanted.key is not None:
             terms["key"] = wanted.key
-        must: list[models.Condition] = [_is(name, value) for name, value in terms.items()]
+        must: list[models.Condition] = [having(name, value) for name, value in terms.items()]
         must += [
-            _is("facets", points.facet_text(bound.path, bound.value))
+            having("facets", points.facet_text(bound.path, bound.value))
             for bound in wanted.bounds
             if bound.operator == "eq"
         ]
@@ -267,7 +299,7 @@ class QdrantMemoryStore:
         found: list[Stored] = []
         offset = None
         while True:
-            with _errors("MEMORY_BACKEND_ERROR"):
+            with errors_as("MEMORY_BACKEND_ERROR"):
                 page, offset = self._client.scroll(
                     self._collection, scroll_filter=condition, limit=PAGE, offset=offset
                 )
@@ -280,7 +312,7 @@ class QdrantMemoryStore:
         named = [record_id for record_id in dict.fromkeys(ids) if points.is_point_id(record_id)]
         found: dict[str, Stored] = {}
         for start in range(0, len(named), PAGE):
-            with _errors("MEMORY_BACKEND_ERROR"):
+            with errors_as("MEMORY_BACKEND_ERROR"):
                 page = self._client.retrieve(self._collection, named[start : start + PAGE], with_payload=True)
             for point in page:
                 payload = point.payload or {}
@@ -288,58 +320,10 @@ class QdrantMemoryStore:
                     found[str(point.id)] = _stored(str(point.id), payload)
         return found
 
-    def _open_collection(self, marks: JsonObject) -> None:
-        if not self._client.collection_exists(self._collection):
-            vectors = {VECTOR: models.VectorParams(size=self._dimensions, distance=models.Distance.COSINE)}
-            self._client.create_collection(
-                self._collection, vectors_config=vectors, metadata={"ditto": marks}
-            )
-            return
-        config = self._client.get_collection(self._collection).config
-        found = (config.metadata or {}).get("ditto")
-        if found != marks:
-            raise MemoryError("EMBEDDING_MISMATCH", "the collection was made for another embedding")
-
-
-def _open_client(url: str, api_key: str | None) -> tuple[str, QdrantClient]:
-    """Collection and client; INVALID_INPUT names no part of the URL."""
-    parts = urlsplit(url)
-    place, _, collection = unquote(parts.path).rpartition("/")
-    if parts.scheme == "qdrant+local" and place and collection:
-        return collection, QdrantClient(path=place)
-    if parts.scheme in ("qdrant", "qdrants") and parts.hostname and collection:
-        client = QdrantClient(
-            check_compatibility=False,  # it warns from a thread of its own; every call has its errors
-            host=parts.hostname,
-            port=parts.port or 6333,
-            api_key=api_key,
-            timeout=TIMEOUT_S,
-            https=parts.scheme == "qdrants",
-        )
-        return collection, client
-    raise MemoryError.invalid_input(
-        "/url", "must be qdrant://host:port/collection or qdrant+local:///path/name"
-    )
-
 
 def _stored(point_id: str, payload: JsonObject) -> Stored:
     created, updated = payload.get("createdAt"), payload.get("updatedAt")
     return Stored(points.read_item(point_id, payload), int(str(created)), int(str(updated)))
-
-
-def _is(name: str, value: str) -> models.FieldCondition:
-    return models.FieldCondition(key=name, match=models.MatchValue(value=value))
-
-
-@contextmanager
-def _errors(code: str) -> Iterator[None]:
-    """What client and server raise, under one code; their texts can hold addresses and content."""
-    try:
-        yield
-    except MemoryError:
-        raise
-    except Exception as exc:
-        raise MemoryError(code, f"the memory server failed ({type(exc).__name__})") from exc
 
 
 def _system_clock_ms() -> int:

@@ -8,6 +8,7 @@ from uuid import UUID, uuid5
 
 from ditto_tasks.errors import MemoryError
 from ditto_tasks.json_values import FrozenDict, InvalidJson, JsonObject, JsonValue, decode, encode, freeze
+from ditto_tasks.memory.erasure import subjects_of
 from ditto_tasks.memory.filters import Bound, MemoryFilter, facets
 from ditto_tasks.memory.models import MemoryDraft, MemoryItem, WriteOperation
 from ditto_tasks.memory.paging import Stored
@@ -16,6 +17,7 @@ from ditto_tasks.memory.records import conflict, item_of, same_record
 _IDS: Final = UUID("9d3c2f6e-5a0b-4c53-8f0e-2f5f6a4b7c11")  # the root of ids that are derived from names
 MEMORY: Final = "memory"
 OPERATION: Final = "operation"
+TOMBSTONE: Final = "tombstone"
 
 
 def keyed_id(namespace: str, key: str) -> str:
@@ -31,6 +33,11 @@ def written_id(namespace: str, operation_id: str, index: int) -> str:
 def operation_point_id(namespace: str, operation_id: str) -> str:
     """The id of an operation's own point."""
     return _derived(OPERATION, namespace, operation_id)
+
+
+def tombstone_point_id(name: str) -> str:
+    """The id of the point that notes an erasure."""
+    return _derived(TOMBSTONE, name)
 
 
 def is_point_id(record_id: str) -> bool:
@@ -77,6 +84,7 @@ def memory_payload(item: MemoryItem, namespace: str, created_ms: int, updated_ms
         "kind": MEMORY,
         "namespace": namespace,
         "key": item.key,
+        "owners": list[JsonValue](sorted(subjects_of(namespace, [] if item.key is None else [item.key]))),
         "content": encode(item.content).decode(),
         "metadata": None if item.metadata is None else encode(item.metadata).decode(),
         "facets": [facet_text(path, value) for path, value in sorted(facets(item.metadata))],

@@ -1,10 +1,8 @@
 """Erasure of a session's or a tenant's memories, with a tombstone against late writes."""
 
 from collections.abc import Sequence
-from typing import Final
 
-from ditto_tasks.errors import MemoryError
-from ditto_tasks.memory.erasure import Subject
+from ditto_tasks.memory.erasure import TOMBSTONE_KEEP_MS, Subject, erased
 from ditto_tasks.memory.stores.sql.core import (
     ColumnElement,
     Connection,
@@ -16,8 +14,6 @@ from ditto_tasks.memory.stores.sql.core import (
     select,
 )
 from ditto_tasks.memory.stores.sql.tables import Tables
-
-TOMBSTONE_KEEP_MS: Final = 7 * 24 * 3_600_000  # no queue redelivers a message after a week
 
 
 def erase(connection: Connection, tables: Tables, subject: Subject, *, now_ms: int) -> None:
@@ -51,7 +47,7 @@ def refuse_erased(connection: Connection, tables: Tables, names: Sequence[str], 
         tombstones.name.in_(names), tombstones.erased_at > now_ms - TOMBSTONE_KEEP_MS
     )
     if connection.execute(standing.limit(1)).first() is not None:
-        raise MemoryError("ERASED", "the session or tenant was erased; late writes are refused")
+        raise erased()
 
 
 def _theirs(memories: Table, subject: Subject) -> ColumnElement[bool]:

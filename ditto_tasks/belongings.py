@@ -1,0 +1,49 @@
+"""Which records are whose: lists in the broker's database by which `ditto erase` finds what to remove.
+
+A tenant has sessions; a session has calls, by the root of their canvas, and rows of batch runs; a root has
+tasks, groups and effects. Each list is a sorted set: what it names -> when that has expired, by the
+server's clock. Names are hashes and ids, so that the lists themselves tell nobody's name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cache
+from importlib.resources import files
+from typing import Final
+
+CANVAS_TTL_MS: Final = 48 * 3_600_000  # as long as the effects of its tasks are known
+CALL: Final = "call:"
+TASK: Final = "task:"
+GROUP: Final = "group:"
+EFFECT: Final = "effect:"
+ROW: Final = "row:"
+
+
+def owned(deployment: str, owner: str) -> str:
+    """The list of a session or tenant, by its owner key."""
+    return f"ditto:{deployment}:of:{owner}"
+
+
+def caused(deployment: str, root: str) -> str:
+    """The list of a root."""
+    return f"ditto:{deployment}:of:root:{root}"
+
+
+def erased_mark(deployment: str, owner: str) -> str:
+    """The key that exists for a while after an owner was erased."""
+    return f"ditto:{deployment}:erased:{owner}"
+
+
+def notes(deployment: str, owners: tuple[str, ...], name: str) -> Iterable[tuple[str, str]]:
+    """(list, member) pairs: what a session has is on its list, and the session on its tenant's."""
+    if owners:
+        yield owned(deployment, owners[0]), name
+    for tenant in owners[1:]:
+        yield owned(deployment, tenant), owners[0]
+
+
+@cache
+def note_script() -> str:
+    """Lua that adds ARGV[2] to the list KEYS[1] for ARGV[1] ms."""
+    return (files("ditto_tasks") / "lua" / "note.lua").read_text("utf-8")

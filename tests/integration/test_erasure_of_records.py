@@ -1,0 +1,172 @@
+"""`ditto erase` on a deployment that has worked: no database holds a word of the session afterwards."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+import redis
+from celery import chain
+from click.testing import CliRunner
+from support.deployments import Deployment, deployment
+from support.memories import remember
+from support.workers import BROKER_DB, CONTEXT_DB, RESULT_DB
+
+from ditto_tasks.cli import celery_group
+from ditto_tasks.client.sync import Ditto
+from ditto_tasks.errors import Cancelled, ContextError
+from ditto_tasks.memory import MemoryNodes
+from ditto_tasks.memory.stores.sql import SqlMemoryStore
+from ditto_tasks.models import Scope
+from ditto_tasks.state.encoding import operations_key, state_key
+from ditto_tasks.tenants import owner_key
+
+WAIT_S = 30.0
+DATABASES = (BROKER_DB, RESULT_DB, CONTEXT_DB)
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[Deployment]:
+    """A deployment with one worker."""
+    with deployment() as deployed, deployed.worker():
+        yield deployed
+
+
+@pytest.fixture(scope="module")
+def client(running: Deployment) -> Iterator[Ditto]:
+    with Ditto(running.settings) as opened:
+        yield opened
+
+
+@pytest.fixture
+def word() -> str:
+    """A word that nobody else says."""
+    return f"canary{uuid4().hex}"
+
+
+def values(client: "redis.Redis", key: bytes) -> list[object]:
+    """All that a key holds, whatever its type."""
+    readers = {
+        b"string": lambda: [client.get(key)],
+        b"hash": lambda: [client.hgetall(key)],
+        b"list": lambda: client.lrange(key, 0, -1),
+        b"set": lambda: [client.smembers(key)],
+        b"zset": lambda: client.zrange(key, 0, -1),
+        b"stream": lambda: client.xrange(key),
+        b"none": list,
+    }
+    return list(readers[client.type(key)]())
+
+
+def holding(running: Deployment, word: str) -> list[str]:
+    """The keys of all databases whose name or value has a word in it, in no order."""
+    found: list[str] = []
+    for db in DATABASES:
+        with redis.Redis.from_url(running.server.redis_url(db)) as client:
+            keys = [key for key in client.scan_iter() if word in repr((key, values(client, key)))]
+            found += [f"{db} {key.decode('utf-8', 'replace')}" for key in keys]
+    return found
+
+
+def kinds(keys: list[str]) -> set[str]:
+    """What keys are of, by the word that tells."""
+    known = (
+        "pipeline:",
+        "effect:",
+        "events:",
+        "infer-cache:",
+        "celery-task-meta-",
+        "scope:",
+        "output",
+        "dead",
+    )
+    return {kind.strip(":-") for kind in known for key in keys if kind in key}
+
+
+def erase(running: Deployment, *arguments: str) -> dict[str, tuple[int, int]]:
+    """kind -> (before, after) of the proof that the command prints."""
+    shown = CliRunner().invoke(celery_group, ["erase", *arguments], env=dict(running.variables))
+    assert shown.exit_code == 0, shown.output
+    rows = [line.rsplit(maxsplit=3) for line in shown.output.splitlines()]
+    return {kind: (int(before), int(after)) for kind, before, _, after in rows}
+
+
+def work(running: Deployment, client: Ditto, session: str, word: str) -> None:
+    """Leave traces of every kind that a session leaves."""
+    scope = {"sessionId": session}
+    goal = {"id": "goal", "content": word, "metadata": {"currentGoal": True}}
+    client.answer(scope, f"what is {word}?", init=[goal], remember=True).get(WAIT_S)
+    create = {"scope": {**scope, "turnId": word}, "add": [goal], "ditto": {"onMissing": "create"}}
+    said = {"deliveryId": word, "message": {"role": "assistant", "content": word}}
+    app = client.app
+    steps = [app.signature("CONTEXT.UPDATE", kwargs=create)]
+    steps += [app.signature("INTERACTION.OUTPUT", kwargs=said, immutable=True)]
+    chain(*steps, app=app).apply_async().get(timeout=WAIT_S)
+    cached = {"key": {"scope": scope, "key": word}, "value": word, "ttlMs": 600_000, "tags": [word]}
+    client.invoke("INFER.CACHE.WRITE", cached).get(WAIT_S)
+    with closing(SqlMemoryStore(running.variables["DITTO_WORKER_MEMORY_URL"])) as store:
+        remember(MemoryNodes(store), word, key=f"{session}/1")
+
+
+@pytest.mark.parametrize("by", ["session", "tenant"])
+def test_no_word_of_an_erased_session_is_left(running: Deployment, client: Ditto, word: str, by: str) -> None:
+    """A pipeline, its results, effects and events, a cache entry and memories are gone; others' are there."""
+    tenant, other = f"t{uuid4().hex}", f"other{uuid4().hex}"
+    session = f"{tenant}:s"
+    work(running, client, f"{tenant}x:s", other)
+    others = set(holding(running, other))
+    work(running, client, session, word)
+    before = holding(running, word)
+    assert kinds(before) >= {"pipeline", "effect", "infer-cache", "celery-task-meta", "scope", "output"}
+    counts = erase(running, f"--{by}", session if by == "session" else tenant)
+    for kind in ("pipelines", "effects", "cache entries", "results", "outputs", "contexts", "memories"):
+        assert counts[kind][0] > 0, kind
+        assert counts[kind][1] == 0, kind
+    assert holding(running, word) == []
+    assert holding(running, session) == []
+    assert others <= set(holding(running, other))
+    database = str(running.variables["DITTO_WORKER_MEMORY_URL"]).removeprefix("sqlite:///")
+    assert word.encode() not in Path(database).read_bytes()
+
+
+def test_late_calls_of_an_erased_session_are_refused(running: Deployment, client: Ditto, word: str) -> None:
+    """Nothing is sent for it, not even of a turn that never was; another session of the tenant goes on."""
+    tenant = f"t{uuid4().hex}"
+    erase(running, "--session", f"{tenant}:s")
+    for ids in ({"sessionId": f"{tenant}:s"}, {"sessionId": f"{tenant}:s", "turnId": "new"}):
+        with pytest.raises(ContextError, match="ERASED"):
+            client.context.load(scope=ids, sources=[{"id": "a", "content": word}]).get(WAIT_S)
+    client.context.load(scope={"sessionId": f"{tenant}:t"}, sources=[{"id": "a", "content": "x"}]).get(WAIT_S)
+    late = {"key": {"scope": {"sessionId": f"{tenant}:s"}, "key": "k"}, "value": word, "ttlMs": 60_000}
+    written = client.invoke("INFER.CACHE.WRITE", late).get(WAIT_S)
+    assert written["error"]["code"] == "ERASED"
+
+
+def test_a_log_outlives_its_context_and_is_found(running: Deployment, client: Ditto, word: str) -> None:
+    """The operation log of a turn whose context has expired is erased by --session, and by --tenant."""
+    for by in ("session", "tenant"):
+        tenant = f"t{uuid4().hex}"
+        scope = {"sessionId": f"{tenant}:s", "turnId": "1"}
+        client.context.load(scope=scope, sources=[{"id": "a", "content": word}]).get(WAIT_S)
+        with redis.Redis.from_url(running.server.redis_url(CONTEXT_DB)) as contexts:
+            parsed = Scope.parse(scope)
+            contexts.delete(state_key(parsed))
+            counts = erase(running, f"--{by}", f"{tenant}:s" if by == "session" else tenant)
+            assert counts["context operations"] == (1, 0)
+            assert contexts.hkeys(operations_key(parsed)) == [b"epoch"]
+            assert contexts.pttl(f"ditto:context:erased:{owner_key('session', 'none')}") == -2
+
+
+def test_a_waiting_call_of_an_erased_session_does_nothing(
+    running: Deployment, client: Ditto, word: str
+) -> None:
+    """A call that was sent before the erasure and would run after it is cancelled, and leaves no context."""
+    with deployment() as idle, Ditto(idle.settings) as sender:
+        pending = sender.context.load(scope={"sessionId": "a:s"}, sources=[{"id": "a", "content": word}])
+        counts = erase(idle, "--tenant", "a")
+        assert counts["contexts"] == (0, 0)
+        with idle.worker(), pytest.raises(Cancelled):
+            pending.get(WAIT_S)
+        with redis.Redis.from_url(idle.server.redis_url(CONTEXT_DB)) as contexts:
+            assert not contexts.exists(state_key(Scope(session_id="a:s")))
