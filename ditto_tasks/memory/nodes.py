@@ -6,13 +6,13 @@ import hashlib
 import logging
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from threading import BoundedSemaphore
+from functools import partial
 from types import MappingProxyType
 from typing import Final, TypeVar
 
 from ditto_tasks.cancellation import CancelToken, checkpoint
 from ditto_tasks.canonical import canonical_text
+from ditto_tasks.entry_limit import EntryLimit
 from ditto_tasks.errors import DittoError, MemoryError
 from ditto_tasks.json_values import FrozenDict, FrozenList, JsonValue
 from ditto_tasks.memory import answers
@@ -61,9 +61,7 @@ class MemoryNodes:
         self._search_provider = own_search if search is None else search
         self._query_limit = _checked_limit("query_limit", query_limit)
         self._search_limit = _checked_limit("search_limit", search_limit)
-        self._slots: AbstractContextManager[object] = (
-            nullcontext() if concurrency is None else BoundedSemaphore(concurrency)
-        )
+        self._entries = EntryLimit(concurrency)
         self._handlers: Mapping[str, Callable[[NodeInput, str | None], object]] = MappingProxyType(
             {
                 "MEMORY.GET": self._get,
@@ -113,7 +111,7 @@ class MemoryNodes:
         """Run a node by its type; ``operation_id`` makes a WRITE safe to repeat."""
         run_id = execution_id or uuid.uuid4().hex
         try:
-            with self._slots:
+            with self._entries.entered(partial(checkpoint, token)):
                 checkpoint(token)
                 output = to_wire(self._handler(node)(given, operation_id))
         except Exception as error:  # noqa: BLE001 - the node's boundary: a failure is a value

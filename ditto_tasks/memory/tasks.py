@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
+from ditto_tasks.interruptions import AskingToken
 from ditto_tasks.json_values import JsonValue
 from ditto_tasks.models import to_wire
 from ditto_tasks.task import Handler, TaskCall
@@ -20,9 +21,10 @@ NODE_TYPES: Final = (
 
 def run(call: TaskCall) -> JsonValue:
     """Run the node of ``call``; its failure is a failed NodeResult."""
+    nodes, token = call.dependencies.memory(), AskingToken(call.interruption)
     return to_wire(
-        call.dependencies.memory().execute(
-            call.node, call.wire, execution_id=call.task_id, operation_id=call.operation_id, token=call.token
+        nodes.execute(
+            call.node, call.wire, execution_id=call.task_id, operation_id=call.operation_id, token=token
         )
     )
 

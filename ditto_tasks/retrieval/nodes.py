@@ -3,12 +3,11 @@
 import logging
 import uuid
 from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext
-from threading import BoundedSemaphore
 from types import MappingProxyType
 from typing import Final
 
 from ditto_tasks.cancellation import CancelToken
+from ditto_tasks.entry_limit import EntryLimit
 from ditto_tasks.errors import Cancelled, DittoError, RetrievalError
 from ditto_tasks.json_values import FrozenDict, freeze
 from ditto_tasks.models import NodeError, NodeResult, WireModel, from_wire
@@ -36,8 +35,7 @@ class RetrievalNodes:
     ) -> None:
         self._registry = registry
         self._search_limit = search_limit
-        limited = None if concurrency is None else BoundedSemaphore(concurrency)
-        self._slots: AbstractContextManager[object] = limited or nullcontext()
+        self._entries = EntryLimit(concurrency)
 
     def search(
         self, given: NodeInput, *, execution_id: str | None = None, token: CancelToken | None = None
@@ -54,10 +52,10 @@ class RetrievalNodes:
         token: CancelToken | None = None,
     ) -> NodeResult:
         """Run a node by its type."""
-        run_id = execution_id or uuid.uuid4().hex
+        run_id, token = execution_id or uuid.uuid4().hex, token or CancelToken()
         try:
-            with self._slots:
-                output = self._run(node, given, token or CancelToken())
+            with self._entries.entered(token.raise_if_cancelled):
+                output = self._run(node, given, token)
         except Exception as error:  # noqa: BLE001 - the node's boundary: a failure is a value
             return _failure(run_id, node, error)
         frozen = freeze(output.wire_form(), max_depth=200 + ENVELOPE_DEPTH)
