@@ -9,6 +9,7 @@ from typing import Final, Protocol, cast
 
 from ditto_tasks.belongings import CALL, CANVAS_TTL_MS, TASK, caused, erased_mark, note_script, notes
 from ditto_tasks.errors import Cancelled, ContextError, DittoError, PublishError
+from ditto_tasks.sharding import DEPLOYMENT_KEY
 from ditto_tasks.tenants import owner_key, owner_keys
 
 CANCEL_TTL_MS: Final = 86_400_000  # a task that has not started a day after its cancel will run
@@ -65,12 +66,21 @@ class Coordination:
     clients: Callable[[], AbstractContextManager[BrokerClient]]
 
     def check_shard_count(self, count: int) -> None:
-        """Fix the number of shards for ever, or refuse another one than was fixed."""
+        """Fix whose shards these are and how many, for ever; or refuse what differs from what was fixed."""
         key = self._key("shards:count")
         with self.clients() as client, client.pipeline(transaction=False) as pipe:
+            pipe.set(DEPLOYMENT_KEY, self.deployment, nx=True)
             pipe.set(key, count, nx=True)
+            pipe.get(DEPLOYMENT_KEY)
             pipe.get(key)
-            stored = int(_text(pipe.execute()[1]))
+            *_, found, counted = pipe.execute()
+        owner, stored = _text(found), int(_text(counted))
+        if owner != self.deployment:
+            raise PublishError(
+                "DEPLOYMENT_MISMATCH",
+                f"the shards in this broker's database are those of {owner}, not of {self.deployment}",
+                {"deployment": owner, "settings": self.deployment},
+            )
         if stored != count:
             raise PublishError(
                 "SHARD_COUNT_MISMATCH",

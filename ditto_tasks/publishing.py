@@ -18,7 +18,7 @@ from ditto_tasks.serialization import dumps
 from ditto_tasks.sharding import is_shard_queue, shard_of, shard_queue
 from ditto_tasks.task import OPTIONS_KEY, VERSION, Reply
 from ditto_tasks.tenants import is_tenant, tenant_of
-from ditto_tasks.worker.keys import SCOPE_HEADER, SENT_HEADER, TENANT_HEADER
+from ditto_tasks.worker.keys import CHANNEL_HEADERS, SCOPE_HEADER, SENT_HEADER, TENANT_HEADER
 
 MAX_MESSAGE_BYTES: Final = 4 * 1024 * 1024
 WIRE_DEPTH: Final = 204  # content may be 200 deep, and stands at most 4 levels down in an input
@@ -50,7 +50,8 @@ class Publish:
     def options(self, name: str, given: Mapping[str, Any]) -> dict[str, Any]:  # Celery's edge
         """Celery's options with what we add: redacted arguments, version and scope in headers."""
         headers = dict(given.get("headers") or {}, ditto_v=VERSION)
-        headers.pop("ditto_epoch", None)  # only the shard channel may say this
+        for channels_own in CHANNEL_HEADERS:
+            headers.pop(channels_own, None)
         if self.scope_hash:
             headers[SCOPE_HEADER] = self.scope_hash
         if self.tenant:

@@ -7,6 +7,8 @@ from typing import Final
 
 SHARD_QUEUES: Final = "ditto.ctx"  # also the pseudo-queue of `-Q` that stands for taking shards
 
+DEPLOYMENT_KEY: Final = "ditto.ctx:deployment"  # whose shards these are: queues are called the same in all
+
 
 def shard_of(scope_key: str, count: int) -> int:
     """The shard of a scope; `scope_key` is `scope:<hex>`, `count` the deployment's fixed number of shards."""

@@ -14,8 +14,9 @@ from ditto_tasks.settings import load_settings
 from ditto_tasks.sharding import shard_queue
 from ditto_tasks.state.redis import open_state_client, translated_errors
 from ditto_tasks.worker.addresses import broker_address
-from ditto_tasks.worker.inspection import read_shard_count
+from ditto_tasks.worker.inspection import read_deployment, read_shard_count
 from ditto_tasks.worker.keys import Keys
+from ditto_tasks.worker.leases import check_deployment
 
 if TYPE_CHECKING:
     from redis import Redis
@@ -48,9 +49,11 @@ def open_deployment() -> Iterator[OpenDeployment]:
     """The deployment that the settings name; a broker's errors end as one typed line."""
     app = create_app(load_settings())
     client = cast("Redis", open_state_client(broker_address(app.conf)))  # kombu's brokers are no clusters
+    keys = Keys(app.settings.connections.deployment)
     try:
         with translated_errors():
-            yield OpenDeployment(app, client, Keys(app.settings.connections.deployment))
+            check_deployment(keys.deployment, read_deployment(client))
+            yield OpenDeployment(app, client, keys)
     finally:
         client.close()
         app.close()

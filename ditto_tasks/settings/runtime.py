@@ -22,6 +22,7 @@ class Shards(Group):
     lease_ms: Annotated[int, Field(ge=300, le=600_000)] = 5_000
     max_depth: Positive = 10_000
     mutation_timeout_ms: Milliseconds = 30_000
+    outage_patience_ms: Milliseconds = 60_000
 
 
 class Pipelines(Group):

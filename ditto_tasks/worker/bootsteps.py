@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from celery import bootsteps, signals
+from celery import bootsteps
+from celery.concurrency.base import BasePool
+from celery.concurrency.solo import TaskPool as SoloPool
 from celery.utils.log import get_logger
 from celery.worker import state
 
@@ -29,7 +31,7 @@ class ShardStep(bootsteps.StartStopStep):
 
     def __init__(self, consumer: Any, **_options: Any) -> None:  # Celery's edge
         super().__init__(consumer)
-        self._takes_shards = takes_shards(consumer.app.amqp.queues)
+        self._takes_shards = takes_shards(consumer.app.amqp.queues) and beside_the_loop(consumer.pool)
         consumer.app.conf.update(PATIENT_RESULTS)
         self._service: ShardService | None = None
 
@@ -43,7 +45,6 @@ class ShardStep(bootsteps.StartStopStep):
         """Also called after each reconnect: leases, busy shards and the owner id are what they were."""
         if self._service is None:
             self._service = ShardService(consumer, takes_shards=self._takes_shards, on_fatal=stop_worker)
-            signals.task_prerun.connect(self._service.on_task_prerun, weak=False)
             self._service.start()
         self._service.attach(consumer)
 
@@ -73,6 +74,14 @@ def takes_shards(queues: Any) -> bool:  # Celery's edge
             )
     queues.deselect(SHARD_QUEUES)  # a name for taking shards, but no queue to consume
     return SHARD_QUEUES in chosen
+
+
+def beside_the_loop(pool: BasePool) -> bool:
+    """Whether tasks leave the consumer loop free. One that stands still counts as a worker that hangs."""
+    if not isinstance(pool, SoloPool):
+        return True
+    logger.warning("This worker takes no shards: -P solo runs tasks in the loop that has to go on")
+    return False
 
 
 def stop_worker(reason: Exception) -> None:

@@ -20,6 +20,7 @@ from kombu.utils.uuid import uuid
 from ditto_tasks.json_values import MESSAGE_DEPTH, InvalidJson, decode
 from ditto_tasks.serialization import CONTENT_TYPE
 from ditto_tasks.task import VERSION
+from ditto_tasks.worker.keys import CHANNEL_HEADERS
 
 REFUSED: Final = "ditto_refused"  # header of the empty message: the reason code
 SIZE: Final = "ditto_size"  # header: bytes of the message as it was found
@@ -114,7 +115,8 @@ def _check_headers(headers: dict[str, Any]) -> None:
     )
     if not well_formed:
         raise RefusedError("BAD_HEADERS")
-    headers.pop("ditto_epoch", None)  # a fencing token comes from the shard's channel, never from a message
+    for name in CHANNEL_HEADERS:
+        headers.pop(name, None)
 
 
 def _check_body(body: object, properties: Mapping[str, object]) -> None:

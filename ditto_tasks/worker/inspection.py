@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from ditto_tasks.json_values import InvalidJson, JsonValue, decode
-from ditto_tasks.sharding import shard_queue
+from ditto_tasks.sharding import DEPLOYMENT_KEY, shard_queue
 from ditto_tasks.task import OPTIONS_KEY
 from ditto_tasks.worker.keys import SCOPE_HEADER, SENT_HEADER, Keys, dead_key, inflight_key
 
@@ -88,6 +88,12 @@ def read_shard_count(client: Redis, keys: Keys) -> int | None:
     """The deployment's number of shards, or None before anybody used it."""
     stored = client.get(keys.shard_count)
     return int(stored) if stored is not None else None
+
+
+def read_deployment(client: Redis) -> str | None:
+    """Whose shards are in this broker's database, or None before anybody used them."""
+    stored = client.get(DEPLOYMENT_KEY)
+    return stored.decode() if isinstance(stored, bytes) else stored
 
 
 def read_workers(client: Redis, keys: Keys) -> list[WorkerReport]:

@@ -55,6 +55,7 @@ class Keys:
 # Headers that only a shard's channel writes: what a sender puts there is dropped.
 EPOCH_HEADER: Final = "ditto_epoch"  # the fencing token of the lease
 REFUSE_HEADER: Final = "ditto_refuse"  # the code to end with, unless the operation's outcome is known
+CHANNEL_HEADERS: Final = (EPOCH_HEADER, REFUSE_HEADER)
 SENT_HEADER: Final = "ditto_sent"  # the sender's clock, epoch ms: for showing ages, never for leases
 SCOPE_HEADER: Final = "ditto_scope"
 TENANT_HEADER: Final = "ditto_tenant"  # whose call it is, where that is known

@@ -64,6 +64,7 @@ class LeaseLoop:
     def _wanted(self) -> set[int]:
         """The shards that should be this worker's and are, or that nobody holds."""
         seen = self._scripts.heartbeat(self._count)
+        check_deployment(self._scripts.deployment, seen.deployment)
         check_shard_count(self._count, seen.shard_count)
         owners = self._scripts.owners(self._count)
         target = assign(seen.workers, self._count, owners)
@@ -76,6 +77,17 @@ class LeaseLoop:
                 self._holder.gain(shard, claim.epoch)
         elif known is not None:
             self._holder.lose(shard)
+
+
+def check_deployment(configured: str, stored: str | None) -> None:
+    """SettingsError DEPLOYMENT_MISMATCH if the shards of this broker's database are another deployment's."""
+    if stored not in (None, configured):
+        raise SettingsError(
+            "DEPLOYMENT_MISMATCH",
+            f"DITTO_DEPLOYMENT is {configured}, but this broker's shards are those of {stored}: "
+            "each deployment needs a database of its own",
+            {"configured": configured, "stored": stored},
+        )
 
 
 def check_shard_count(configured: int, stored: int) -> None:

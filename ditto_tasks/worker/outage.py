@@ -20,7 +20,7 @@ logger = get_logger(__name__)
 
 PROBE_S: Final = 1.0
 FIRST_PROBE_S: Final = 0.05  # most outages are one broken connection
-PATIENCE_MS: Final = 60_000  # how long a message waits for the store before its caller is told
+RELAPSE_S: Final = 30.0  # longer than a task takes to find the store away: an outage so soon is the same one
 CODE: Final = "STATE_BACKEND_UNAVAILABLE"
 
 
@@ -33,13 +33,14 @@ class Outage:
         client: Redis,
         is_reachable: Callable[[], bool],
         *,
-        patience_ms: int = PATIENCE_MS,
+        patience_ms: int,
     ) -> None:
         self._shards = shards
         self._client = client
         self._is_reachable = is_reachable
         self._patience_ms = patience_ms
         self._lock = threading.Lock()
+        self._since_s = self._ended_s = -RELAPSE_S
         self.lasts = False  # read by the health report
 
     def begin(self) -> None:
@@ -48,26 +49,36 @@ class Outage:
             if self.lasts:
                 return
             self.lasts = True
+            now_s = time.monotonic()
+            relapsed = now_s - self._ended_s < RELAPSE_S
+            if not relapsed:
+                self._since_s = now_s
         logger.warning("The state store is unreachable: shards pause")
         self._shards.pause()
-        threading.Thread(target=self._probe, name="ditto-outage", daemon=True).start()
+        threading.Thread(target=self._probe, args=(relapsed,), name="ditto-outage", daemon=True).start()
 
-    def _probe(self) -> None:
-        since_s = time.monotonic()
-        time.sleep(FIRST_PROBE_S)
-        while not self._is_reachable():
-            try:
-                self._refuse_overdue((time.monotonic() - since_s) * 1000)
-            except Exception as exc:  # noqa: BLE001 -- a thread that died here would leave the shards paused
-                logger.warning("Overdue messages were not looked at: %s", type(exc).__name__)
+    def _probe(self, relapsed: bool) -> None:
+        time.sleep(PROBE_S if relapsed else FIRST_PROBE_S)
+        while not (reachable := self._is_reachable()) or relapsed:
+            self._look_at_heads()
+            if reachable:
+                break
             time.sleep(PROBE_S)
+        lasting_s = time.monotonic() - self._since_s
         with self._lock:
+            self._ended_s = time.monotonic()
             self.lasts = False
-        logger.warning("The state store is back after %.0f s: shards resume", time.monotonic() - since_s)
+        logger.warning("The state store is back after %.0f s: shards resume", lasting_s)
         self._shards.resume()
 
+    def _look_at_heads(self) -> None:
+        try:
+            self._refuse_overdue((time.monotonic() - self._since_s) * 1000)
+        except Exception as exc:  # noqa: BLE001 -- a thread that died here would leave the shards paused
+            logger.warning("Overdue messages were not looked at: %s", type(exc).__name__)
+
     def _refuse_overdue(self, lasting_ms: float) -> None:
-        """Let the heads that waited too long fail, each after the one before it."""
+        """Let the heads that waited too long have their last try, each after the one before it."""
         seconds, micros = self._client.time()
         now_ms = seconds * 1000 + micros // 1000
         for shard, head in self._heads():

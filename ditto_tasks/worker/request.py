@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 
 from celery import Task
 from celery.worker.request import Request
@@ -15,12 +15,26 @@ QUIET_REQUEST: Final = "ditto_tasks.worker.request:QuietRequest"
 QUIET_TASK: Final = "ditto_tasks.worker.request:QuietTask"
 
 
+@runtime_checkable
+class HearsOfStarts(Protocol):
+    """A channel that wants to know when the pool has picked a task up."""
+
+    def on_accepted(self, task_id: str) -> None: ...
+
+
 class QuietRequest(Request):
     """Celery's own answers `inspect active` and `inspect reserved` with the arguments as they are."""
 
     def info(self, safe: bool = False) -> _InfoDict:  # noqa: ARG002 -- Celery's signature
         """The delivery with the representation that its sender redacted, whatever was asked for."""
         return super().info(safe=True)
+
+    def on_accepted(self, pid: Any, time_accepted: float) -> None:  # Celery's edge
+        """A thread picks the task up, or a child did: its shard hears of it first, in this process."""
+        channel = self.message.channel
+        if isinstance(channel, HearsOfStarts):
+            channel.on_accepted(self.id)
+        super().on_accepted(pid, time_accepted)
 
 
 class QuietTask(Task):  # type: ignore[type-arg]  # celery's class is generic in its stubs only

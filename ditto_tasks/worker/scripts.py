@@ -9,7 +9,7 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from ditto_tasks.sharding import shard_queue
+from ditto_tasks.sharding import DEPLOYMENT_KEY, shard_queue
 from ditto_tasks.worker.keys import Keys, dead_key, inflight_key
 from ditto_tasks.worker.lines import Argument, Lines, ScriptCall
 
@@ -69,6 +69,7 @@ class Claim:
 class Heartbeat:
     """The deployment as a worker finds it when it reports to be alive."""
 
+    deployment: str
     shard_count: int
     workers: tuple[str, ...]
 
@@ -79,17 +80,18 @@ class ShardScripts:
     def __init__(self, client: Redis, keys: Keys, *, owner: str, lease_ms: int) -> None:
         self._client = client
         self._keys = keys
+        self.deployment = keys.deployment
         self._owner = owner
         self._lease_ms = lease_ms
         self._lines = Lines(client)
         self._script = {path.name[:-4]: ScriptCall.of(path.read_text("utf-8")) for path in _lua_files()}
 
     def heartbeat(self, shard_count: int) -> Heartbeat:
-        """Report to be alive; sets the deployment's shard count if it has none yet."""
-        keys = [self._keys.workers, self._keys.shard_count]
-        args: list[str | int] = [self._owner, self._lease_ms, self._keys.changes, shard_count]
-        count, *workers = self._run("heartbeat", keys, args)
-        return Heartbeat(int(count), tuple(worker.decode() for worker in workers))
+        """Report to be alive; says whose shards these are, and how many, if nobody has said so yet."""
+        keys = [self._keys.workers, self._keys.shard_count, DEPLOYMENT_KEY]
+        about: list[str | int] = [self._owner, self._lease_ms, self._keys.changes]
+        deployment, count, *workers = self._run("heartbeat", keys, [*about, shard_count, self.deployment])
+        return Heartbeat(deployment.decode(), int(count), tuple(worker.decode() for worker in workers))
 
     def leave(self) -> None:
         """Stop counting as alive, and tell the others."""

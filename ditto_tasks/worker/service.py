@@ -63,7 +63,9 @@ class ShardService:
         self.shards = Shards(self._scripts, count=config.count, mutation_timeout_s=self._timeout_s)
         self._loop = LeaseLoop(self._lease_scripts, self.shards, owner=self._owner, shard_count=config.count)
         self._changes = Changes(self._lease_client, keys.changes)
-        self._outage = Outage(self.shards, self._client, self._state_is_reachable)
+        self._outage = Outage(
+            self.shards, self._client, self._state_is_reachable, patience_ms=config.outage_patience_ms
+        )
         self._channel = ShardChannel(self.shards, self._client, self._outage.begin)
         self._outlet: ConsumerOutlet | None = None
         self._ticked_s = time.monotonic()
@@ -101,9 +103,6 @@ class ShardService:
         self._ended.set()
         self._lease_thread.join(self._lease_s)
         self._guarded(self._lease_scripts.withdraw_report)
-
-    def on_task_prerun(self, task_id: str = "", **_about: Any) -> None:  # Celery's signal
-        self._channel.on_task_prerun(task_id)
 
     # the lease thread
 

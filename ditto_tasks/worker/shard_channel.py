@@ -44,7 +44,6 @@ class ShardChannel(ReadingChannel):
         """The message of a delivery, decoded behind the guard, with what its task must know of the shard."""
         envelope = open_envelope(delivery.taken.message, shard_queue(delivery.shard))
         envelope["headers"][EPOCH_HEADER] = delivery.epoch
-        envelope["headers"].pop(REFUSE_HEADER, None)
         if delivery.refuse is not None:
             envelope["headers"][REFUSE_HEADER] = delivery.refuse
         if delivery.taken.tried:
@@ -55,8 +54,8 @@ class ShardChannel(ReadingChannel):
             self._waiting[message.headers["id"]] = delivery
         return message
 
-    def on_task_prerun(self, task_id: str, **_about: Any) -> None:  # Celery's signal
-        """A thread picks a task up: if it had to wait for one, it counts as started from now on."""
+    def on_accepted(self, task_id: str) -> None:
+        """The pool picks a task up: if it had to wait for that, it counts as started from now on."""
         delivery = self._waiting.pop(task_id, None)
         if delivery is not None:
             self._shards.mark_started(delivery)

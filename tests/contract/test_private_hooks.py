@@ -4,10 +4,11 @@ import inspect
 from importlib.metadata import version
 
 import pytest
-from celery import bootsteps, signals
+from celery import bootsteps
 from celery.app.amqp import Queues
 from celery.backends.base import Backend
 from celery.backends.redis import RedisBackend, ResultConsumer
+from celery.concurrency.base import apply_target
 from celery.concurrency.thread import TaskPool
 from celery.worker import consumer as consumers
 from celery.worker import request, state
@@ -122,9 +123,12 @@ def test_the_pool_drops_what_has_not_started_when_it_stops() -> None:
     assert "cancel_futures=True" in source(TaskPool.on_stop)
 
 
-def test_prerun_is_signalled_in_the_pools_thread() -> None:
-    """signals.task_prerun carries task_id: the started mark of a message that waited for a thread."""
-    assert "task_id" in signals.task_prerun.providing_args
+def test_a_request_hears_that_the_pool_has_picked_it_up() -> None:
+    """Request.on_accepted is called before the task runs: the started mark of a message that waited."""
+    assert "accept_callback=self.on_accepted" in source(request.Request.execute_using_pool)
+    text = source(apply_target)
+    assert text.index("accept_callback(pid") < text.index("target(*args")
+    assert "callback, accept_callback)" in source(TaskPool.on_apply)
 
 
 def test_queues_can_be_deselected() -> None:

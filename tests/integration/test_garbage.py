@@ -138,6 +138,14 @@ def test_a_message_cannot_bring_its_own_epoch(deployment: Deployment) -> None:
     assert deployment.call("CONTEXT.UPDATE", scope=scope, add=[HELLO])["items"] == 1
 
 
+def test_a_message_cannot_refuse_itself(deployment: Deployment) -> None:
+    """A hand-made `ditto_refuse` would put a refusal into the operation log, so it is dropped."""
+    scope = {"sessionId": str(uuid.uuid4())}
+    sent = message({"ditto_refuse": "TIMEOUT"}, body=[[], {"scope": scope, "sources": [HELLO]}, {}])
+    deployment.broker.lpush("ditto.context", json.dumps(sent))
+    assert deployment.app.AsyncResult(sent["headers"]["id"]).get(timeout=10)["items"] == 1
+
+
 def test_a_hand_made_call_with_a_bad_scope_fails_typed(deployment: Deployment) -> None:
     """Whatever the sender did not check, the worker refuses by name."""
     for scope in ("", None, {}, {"sessionId": ""}, {"other": "x"}, {"sessionId": 1}):

@@ -121,6 +121,35 @@ def test_a_message_past_its_deadline_fails_while_the_store_is_away(fleet: Fleet)
     assert fleet.receipt("late-2")["items"] == 1
 
 
+def test_a_store_that_answers_and_takes_no_writes_is_away(fleet: Fleet) -> None:
+    """Messages wait for a failed-over server that is still a replica, in order, and are tried rarely."""
+    worker = fleet.start()
+    fleet.receipt(fleet.append("replica", "replica-0"))
+    fleet.state.replicaof("127.0.0.1", "1")
+    ids = [fleet.append("replica", f"replica-{number}") for number in range(1, 10)]
+    since_s = eventually(lambda: "shards pause" in worker.logs() and time.monotonic(), 20)
+    eventually(lambda: time.monotonic() > since_s + 4)
+    assert worker.logs().count("Task CONTEXT.UPDATE[replica-1] received") < 10
+    assert [fleet.stored(task_id) for task_id in ids] == [None] * len(ids)
+    fleet.state.replicaof("NO", "ONE")
+    assert [fleet.receipt(task_id)["items"] for task_id in ids] == list(range(2, 11))
+
+
+@pytest.mark.parametrize("fault", ["killed", "replica"])
+def test_patience_with_a_store_that_is_away_ends(fault: str) -> None:
+    """A message without a deadline fails typed after runtime.shards.outagePatienceMs; later ones succeed."""
+    with Fleet(own_state=True, outage_patience_ms=3_000) as fleet:
+        fleet.start()
+        fleet.receipt(fleet.append("patient", "patient-0"))
+        fleet.state_server.kill() if fault == "killed" else fleet.state.replicaof("127.0.0.1", "1")
+        fleet.append("patient", "patient-1")
+        assert fleet.code("patient-1") in ("STATE_BACKEND_UNAVAILABLE", "STATE_OUTCOME_UNKNOWN")
+        fleet.state_server.start() if fault == "killed" else fleet.state.replicaof("NO", "ONE")
+        fleet.append("patient", "patient-2")
+        assert fleet.receipt("patient-2")["operationId"] == "patient-2"
+        assert "patient-1" not in fleet.items("patient")
+
+
 def test_a_hanging_mutation_frees_its_shard() -> None:
     """A mutation over shards.mutationTimeoutMs fails typed, its shard goes on, and it has no effect later."""
     with Fleet(mutation_timeout_ms=1_500) as fleet:

@@ -6,10 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 from click.testing import CliRunner, Result
-from support.fleet import Fleet
+from support.fleet import QUIET, Fleet
 from support.polling import eventually
+from support.workers import client_app
 
 from ditto_tasks.cli import celery_group
+from ditto_tasks.errors import PublishError
 from ditto_tasks.sharding import shard_queue
 
 
@@ -60,6 +62,55 @@ def test_another_number_of_shards_stops_a_worker(fleet: Fleet) -> None:
     eventually(lambda: not worker.alive, 20)
     assert "SHARD_COUNT_MISMATCH" in worker.logs()
     assert fleet.owners() == {}
+
+
+def test_two_deployments_do_not_share_a_broker(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Senders, workers and commands of the second end with a typed error; the first goes on."""
+    first = fleet.start()
+    fleet.receipt(fleet.append("s", "s-1"))
+    fleet.env["DITTO_DEPLOYMENT"] = "other"
+    other = client_app(fleet.server, **fleet.env)
+    with pytest.raises(PublishError, match="DEPLOYMENT_MISMATCH"):
+        other.send_task("CONTEXT.LOAD", kwargs={"scope": {"sessionId": "s"}, "sources": []})
+    other.close()
+    second = fleet.worker("second").start()
+    eventually(lambda: not second.alive, 30)
+    assert "DEPLOYMENT_MISMATCH" in second.logs()
+    monkeypatch.setenv("DITTO_DEPLOYMENT", "other")
+    refused = ditto("shards", "purge", "0", "--yes")
+    assert (refused.exit_code, "DEPLOYMENT_MISMATCH" in refused.output) == (1, True)
+    assert fleet.receipt(fleet.append("s", "s-2"))["items"] == 2
+    assert first.alive
+
+
+def test_a_solo_pool_takes_no_shards(fleet: Fleet) -> None:
+    """It runs tasks in the loop that has to tick meanwhile; ordinary queues are served."""
+    worker = fleet.worker(args=[*QUIET, "-P", "solo"]).start()
+    fleet.app.send_task("CONTEXT.LOAD", kwargs={"sources": []}, task_id="plain")
+    fleet.receipt("plain")
+    fleet.append("s", "scoped")
+    assert (fleet.owners(), fleet.stored("scoped")) == ({}, None)
+    assert "takes no shards: -P solo" in worker.logs()
+    assert ditto("health").exit_code == 0
+
+
+@pytest.mark.parametrize("pool", ["threads", "processes"])
+def test_one_place_in_the_pool_serves_all_shards(fleet: Fleet, pool: str) -> None:
+    """With `-c 1` messages of many shards wait for each other, and each counts as started once it runs."""
+    gate = fleet.folder / "one"
+    fleet.suffer("slow", "slow-1", f"until:{gate}")
+    fleet.worker(args=[*QUIET, "-P", pool, "-c", "1"]).start()
+    eventually((fleet.folder / "one.started").exists, 30)
+    (other,) = fleet.sessions_beside("slow", 1)
+    fleet.suffer(other, "second", f"until:{fleet.folder / 'two'}")
+    eventually(lambda: fleet.rows()[fleet.shard(other)].depth == 0, 30)
+    assert fleet.rows()[fleet.shard(other)].running_ms is None
+    gate.touch()
+    fleet.receipt("slow-1")
+    eventually(lambda: fleet.rows()[fleet.shard(other)].running_ms is not None, 30)
+    ids = [fleet.append(other, f"after-{number}") for number in range(10)]
+    (fleet.folder / "two").touch()
+    assert [fleet.receipt(task_id)["items"] for task_id in ids] == list(range(2, 12))
 
 
 def test_shards_shows_the_busy_ones(fleet: Fleet) -> None:

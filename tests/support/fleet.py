@@ -32,6 +32,7 @@ class Fleet:
         *,
         lease_ms: int = 1_000,
         mutation_timeout_ms: int = 30_000,
+        outage_patience_ms: int = 60_000,
         shards: int = 16,
         own_state: bool = False,
     ) -> None:
@@ -39,7 +40,12 @@ class Fleet:
         self.server = EmbeddedServer()
         self.state_server = EmbeddedServer() if own_state else self.server
         self._runtime = {
-            "shards": {"count": shards, "leaseMs": lease_ms, "mutationTimeoutMs": mutation_timeout_ms}
+            "shards": {
+                "count": shards,
+                "leaseMs": lease_ms,
+                "mutationTimeoutMs": mutation_timeout_ms,
+                "outagePatienceMs": outage_patience_ms,
+            }
         }
         self._stack = ExitStack()
 

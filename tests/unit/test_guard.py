@@ -4,6 +4,7 @@ import base64
 import json
 from typing import Any
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from kombu.transport import redis as kombu_redis
@@ -107,11 +108,12 @@ def test_a_restored_message_is_known_as_redelivered() -> None:
     assert opened(envelope)["properties"]["delivery_info"]["redelivered"] is True
 
 
-def test_an_epoch_in_a_message_is_dropped() -> None:
-    """Only a shard's channel may say which lease a call runs under."""
+@pytest.mark.parametrize("header", ["ditto_epoch", "ditto_refuse"])
+def test_what_only_a_shards_channel_may_say_is_dropped(header: str) -> None:
+    """A message can't bring the lease that its call runs under, nor the code that it has to end with."""
     envelope = good()
-    envelope["headers"]["ditto_epoch"] = 9
-    assert "ditto_epoch" not in opened(envelope)["headers"]
+    envelope["headers"][header] = "9"
+    assert header not in opened(envelope)["headers"]
 
 
 def test_connections_use_guarded_transports() -> None:

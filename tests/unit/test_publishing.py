@@ -124,12 +124,13 @@ def test_a_call_without_scope_names_its_tenant() -> None:
 
 
 def test_options_hide_arguments_and_name_version_and_scope() -> None:
-    """Reprs hold node, queue, scope hash and sizes; a sender can't set a shard's epoch."""
+    """Reprs hold node, queue, scope hash and sizes; a sender can't set a shard's epoch or refusal."""
     publish = check_publish(UPDATE, ({"secret": 1},), {"scope": SCOPE, "add": ["secret", "x"]}, 64)
-    given = {"headers": {"ditto_epoch": 5, "mine": 1}, "serializer": "pickle", "kwargsrepr": "secret"}
+    forged = {"ditto_epoch": 5, "ditto_refuse": "X"}
+    given = {"headers": {**forged, "mine": 1}, "serializer": "pickle", "kwargsrepr": "secret"}
     options = publish.options("CONTEXT.UPDATE", given)
     expected = {"ditto_v": 1, "ditto_scope": KEY, "mine": 1}
     assert options["headers"].items() >= expected.items()
-    assert "ditto_epoch" not in options["headers"]
+    assert not forged.keys() & options["headers"].keys()
     assert (options["argsrepr"], options["kwargsrepr"]) == ("()", f"<CONTEXT.UPDATE {QUEUE} {KEY} add=2>")
     assert (options["serializer"], options["queue"]) == ("ditto", QUEUE)

@@ -58,6 +58,12 @@ def test_the_order_of_workers_does_not_matter(order: list[str]) -> None:
     assert assign(order, 64) == assign(["b", "c", "a"], 64)
 
 
+def test_neighbours_are_spread() -> None:
+    """Who gets a shard is a matter of both names: no worker's shards are one block of numbers."""
+    owners = assign(["a", "b"], 64)
+    assert {owners[shard] for shard in range(16)} == {owners[shard] for shard in range(48, 64)} == {"a", "b"}
+
+
 def test_without_workers_nobody_has_anything() -> None:
     """No live worker, no assignment."""
     assert assign([], 64) == {}

@@ -6,11 +6,13 @@ from collections.abc import Iterator, Mapping
 import pytest
 from redis import Redis
 from support.polling import eventually
-from support.shards import KEYS, Deployment
+from support.shards import KEYS, LEASE_MS, Deployment
 
 from ditto_tasks.embedded import EmbeddedServer
 from ditto_tasks.errors import SettingsError
+from ditto_tasks.worker.keys import Keys
 from ditto_tasks.worker.leases import Changes, LeaseLoop
+from ditto_tasks.worker.scripts import ShardScripts
 
 COUNT = 8
 
@@ -25,11 +27,11 @@ def deployment(server: EmbeddedServer) -> Iterator[Deployment]:
 class Holder:
     """Serves shards that never have anything in work."""
 
-    def __init__(self, deployment: Deployment, owner: str) -> None:
+    def __init__(self, deployment: Deployment, owner: str, scripts: ShardScripts | None = None) -> None:
         self.shards: dict[int, int] = {}
         self.lost: list[int] = []
         self.busy: set[int] = set()
-        self.scripts = deployment.worker(owner)
+        self.scripts = scripts or deployment.worker(owner)
         self.loop = LeaseLoop(self.scripts, self, owner=owner, shard_count=COUNT)
 
     def held(self) -> Mapping[int, int]:
@@ -129,6 +131,32 @@ def test_another_number_of_shards_is_an_error(deployment: Deployment) -> None:
     with pytest.raises(SettingsError, match="SHARD_COUNT_MISMATCH"):
         holder.loop.round()
     assert holder.shards == {}
+
+
+def test_the_shards_of_another_deployment_are_an_error(deployment: Deployment) -> None:
+    """The queues of all deployments have the same names: who comes second to a database takes no shard."""
+    deployment.worker("a").heartbeat(COUNT)
+    scripts = ShardScripts(deployment.client, Keys("other"), owner="b", lease_ms=LEASE_MS)
+    holder = Holder(deployment, "b", scripts)
+    with pytest.raises(SettingsError, match="DEPLOYMENT_MISMATCH") as caught:
+        holder.loop.round()
+    assert caught.value.details == {"configured": "other", "stored": KEYS.deployment}
+    assert holder.shards == {}
+
+
+def test_a_shard_that_another_took_meanwhile_was_never_lost(deployment: Deployment) -> None:
+    """Who wanted a shard, and finds it taken when it claims it, goes on without it."""
+    first = Holder(deployment, "a", Unsuspecting(deployment.client, KEYS, owner="a", lease_ms=LEASE_MS))
+    deployment.worker("b").claim([3])
+    rounds(first)
+    assert (first.lost, sorted(first.shards)) == ([], [0, 1, 2, 4, 5, 6, 7])
+
+
+class Unsuspecting(ShardScripts):
+    """Reads who holds what just before somebody takes a shard."""
+
+    def owners(self, shard_count: int) -> Mapping[int, str]:
+        return {shard: who for shard, who in super().owners(shard_count).items() if who == "a"}
 
 
 def test_a_change_ends_the_wait(deployment: Deployment) -> None:

@@ -265,6 +265,63 @@ def test_a_new_epoch_fences_the_old_task_and_keeps_the_shard(deployment: Deploym
     assert worker.renew_epoch(0, epoch) is None
 
 
+def test_a_new_epoch_is_greater_though_the_clock_goes_back(deployment: Deployment) -> None:
+    """Fencing off an overdue task never repeats an epoch, wherever the server's clock is."""
+    deployment.client.hset(KEYS.shard(0), "epoch", 9_000_000_000_000)
+    worker = deployment.worker("a")
+    epoch = worker.claim([0])[0].epoch
+    assert worker.renew_epoch(0, epoch) == epoch + 1
+
+
+def test_a_message_that_was_put_back_is_not_started(deployment: Deployment) -> None:
+    """An owner that releases, or fences off what is overdue, and then dies has not died with the message."""
+    deployment.send(0, b"1")
+    first = deployment.worker("a")
+    take(first)
+    first.release(0)
+    second = deployment.worker("b")
+    assert take(second).deaths == 0
+    second.renew_epoch(0, second.claim([0])[0].epoch)
+    deployment.lapse(0)
+    assert take(deployment.worker("c")).deaths == 0
+
+
+def test_a_mark_that_comes_after_the_acknowledgement_is_no_mark(deployment: Deployment) -> None:
+    """A start that is heard of late counts for no message, least of all for the next one."""
+    deployment.send(0, b"1")
+    worker = deployment.worker("a")
+    taken = take(worker)
+    epoch = worker.claim([0])[0].epoch
+    worker.next(0, epoch, settle=(taken.seq, "ack"), take=False)
+    worker.start(InFlight(0, epoch, taken.seq))
+    deployment.lapse(0)
+    deployment.send(0, b"2")
+    assert take(deployment.worker("b")).deaths == 0
+
+
+def test_a_message_that_is_to_be_buried_does_not_start(deployment: Deployment) -> None:
+    """Whoever dies before it has buried it, did not die of it."""
+    deployment.send(0, b"poison")
+    die_with_the_head(deployment, "a", "b")
+    for owner, deaths in (("c", 2), ("d", 3), ("e", 3)):
+        worker = deployment.worker(owner)
+        taken = worker.next(0, worker.claim([0])[0].epoch, suspects=True)
+        assert isinstance(taken, Taken)
+        assert taken.deaths == deaths
+        deployment.lapse(0)
+
+
+def test_only_the_message_in_flight_is_buried(deployment: Deployment) -> None:
+    """A burial that comes late finds another message in flight, and leaves it there."""
+    deployment.send(0, b"1", b"2")
+    worker = deployment.worker("a")
+    first = take(worker)
+    epoch = worker.claim([0])[0].epoch
+    worker.next(0, epoch, settle=(first.seq, "ack"))
+    assert not worker.bury(0, epoch, first.seq, b"letter")
+    assert deployment.in_flight(0) == [b"2"]
+
+
 def test_heartbeats_list_the_living(deployment: Deployment) -> None:
     """A heartbeat tells who lives: not who left, and not who has been silent for a lease."""
     deployment.worker("a").heartbeat(8)

@@ -2,16 +2,18 @@
 
 import threading
 from collections.abc import Iterator
-from typing import cast
+from contextlib import contextmanager
+from typing import Any, cast
 
 import pytest
 from redis import Redis
 from support.polling import eventually
-from support.shards import KEYS, Deployment
+from support.shards import KEYS, LEASE_MS, Deployment
 
 from ditto_tasks.embedded import EmbeddedServer
+from ditto_tasks.sharding import shard_queue
 from ditto_tasks.state.redis import open_state_client
-from ditto_tasks.worker.scripts import ShardScripts
+from ditto_tasks.worker.scripts import Nothing, ShardScripts, Taken
 from ditto_tasks.worker.shards import TIMEOUT_CODE, Delivery, Shards
 
 COUNT = 4
@@ -159,17 +161,37 @@ def test_an_acknowledgement_that_failed_is_made_up_for(deployment: Deployment, w
     worker.claim(0)
     deployment.send(0, b"1", b"2")
     worker.outlet.wake()
-    broken = cast("Redis", open_state_client("unix:///nowhere"))
-    scripts, worker.shards._scripts = (
-        worker.shards._scripts,
-        ShardScripts(broken, KEYS, owner="a", lease_ms=1),
-    )
-    worker.end()
-    worker.shards._scripts = scripts
+    with unreachable(worker):
+        worker.end()
     assert worker.outlet.messages == [b"1"]
     worker.shards.nudge()
     worker.shards.nudge()
     assert worker.outlet.messages == [b"1", b"2"]
+
+
+def test_a_task_that_has_ended_is_not_overdue(deployment: Deployment) -> None:
+    """A task whose end the server has not heard of yet is not fenced off; it is settled."""
+    worker = Worker(deployment, timeout_s=0.0)
+    worker.claim(0)
+    deployment.send(0, b"1", b"2")
+    worker.outlet.wake()
+    with unreachable(worker):
+        worker.end()
+    epochs = worker.shards.held()
+    worker.shards.end_overdue()
+    assert worker.shards.held() == epochs
+    worker.shards.nudge()
+    assert worker.outlet.messages == [b"1", b"2"]
+
+
+@contextmanager
+def unreachable(worker: Worker) -> Iterator[None]:
+    """Meanwhile the worker's scripts reach no server."""
+    broken = cast("Redis", open_state_client("unix:///nowhere"))
+    scripts = worker.shards._scripts
+    worker.shards._scripts = ShardScripts(broken, KEYS, owner="a", lease_ms=1)
+    yield
+    worker.shards._scripts = scripts
 
 
 def test_a_message_that_cannot_be_delivered_goes_back(deployment: Deployment, worker: Worker) -> None:
@@ -205,6 +227,18 @@ def test_a_drained_shard_is_released_when_its_task_ends(deployment: Deployment, 
     worker.end()
     assert deployment.worker("b").claim([0])[0].owner == "b"
     assert deployment.waiting(0) == [b"2"]
+
+
+def test_a_shard_that_is_gained_anew_is_drained_no_more(deployment: Deployment, worker: Worker) -> None:
+    """Whoever gets a shard that it was about to give up serves it."""
+    worker.claim(0)
+    deployment.send(0, b"1")
+    worker.outlet.wake()
+    worker.shards.drain(0)
+    deployment.lapse(0)
+    worker.claim(0)
+    worker.end()
+    assert list(worker.shards.held()) == [0]
 
 
 def test_draining_does_not_wait_for_a_task_that_has_no_thread(deployment: Deployment, worker: Worker) -> None:
@@ -352,6 +386,30 @@ def test_a_worker_runs_one_suspect_at_a_time(deployment: Deployment, worker: Wor
     worker.shards.nudge()
     worker.outlet.wake()
     assert sorted(worker.outlet.messages) == [b"harmless", b"suspect", b"suspect"]
+
+
+def test_a_suspect_that_is_gone_leaves_its_place(deployment: Deployment, worker: Worker) -> None:
+    """If a suspect can't be taken after all, the next one does not wait for it."""
+    for shard in (0, 1):
+        deployment.send(shard, b"suspect")
+        killed(deployment, shard, 2)
+    worker.shards._scripts = Purging(deployment.client, KEYS, owner="a", lease_ms=LEASE_MS)
+    worker.claim(0)
+    worker.outlet.wake()
+    assert worker.outlet.messages == []
+    worker.shards._scripts = worker.scripts
+    worker.claim(1)
+    worker.outlet.wake()
+    assert worker.outlet.messages == [b"suspect"]
+
+
+class Purging(ShardScripts):
+    """Somebody purges the shard between the two calls that a suspect takes."""
+
+    def next(self, shard: int, epoch: int, **how: Any) -> Taken | Nothing:
+        if how.get("suspects"):
+            self._client.delete(shard_queue(shard))
+        return super().next(shard, epoch, **how)
 
 
 def test_after_three_deaths_a_message_is_buried(deployment: Deployment, worker: Worker) -> None:
