@@ -24,7 +24,9 @@ from ditto_tasks.metrics.recording import Recorder
 from ditto_tasks.node_task import task_class
 from ditto_tasks.nodes import BATCH_QUEUE, CUSTOM_QUEUE, NODES, NodeTable, NodeType, table
 from ditto_tasks.pipelines.base import PipelineRecord
-from ditto_tasks.pipelines.canvas import answer_canvas
+from ditto_tasks.pipelines.canvas import answer_canvas, flow_task
+from ditto_tasks.pipelines.models import AnswerRequest
+from ditto_tasks.pipelines.plan import Step
 from ditto_tasks.pipelines.records import PipelineRecords
 from ditto_tasks.pipelines.runs import StepRuns, register_errback
 from ditto_tasks.pipelines.sweep import sweep
@@ -93,7 +95,7 @@ class DittoCelery(Celery):
         self.records = PipelineRecords(
             settings.connections.deployment, self._broker_client, results.expires_ms
         )
-        self.runs = StepRuns(self.records, lambda: self.backend)
+        self.runs = StepRuns(self.records, lambda: self.backend, self._send_step)
         register_errback(self, self.runs)
         self.counts = Counts(settings.connections.deployment, self._broker_client)
         self._recorder = Recorder(self, self.counts, default_model=settings.connections.infer_model)
@@ -121,7 +123,13 @@ class DittoCelery(Celery):
             sweep(shard, records=self.records, runs=self.runs, resend=self._resend)
 
     def _resend(self, record: PipelineRecord) -> None:
-        answer_canvas(self, record.request, record.pipeline, record.results).apply_async()
+        if isinstance(record.request, AnswerRequest):
+            answer_canvas(self, record.request, record.pipeline, record.results).apply_async()
+        else:
+            self.runs.go_on(record.pipeline)
+
+    def _send_step(self, record: PipelineRecord, step: Step) -> None:
+        flow_task(self, step, record.pipeline, record.request.scope).apply_async()
 
     def handler(self, row: NodeType) -> Handler:
         """The function that runs a node; its module is imported when a worker first needs it."""

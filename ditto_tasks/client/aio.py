@@ -14,6 +14,7 @@ from weakref import WeakKeyDictionary
 
 from ditto_tasks.client.answering import cancel_answer, start_answer, the_request
 from ditto_tasks.client.connections import open_async
+from ditto_tasks.client.flows import FlowCall, FlowMethods
 from ditto_tasks.client.hub import ResultHub
 from ditto_tasks.client.methods import (
     AsyncSender,
@@ -88,7 +89,7 @@ class AsyncPending(Generic[R_co]):
         await self._client.in_order(self._cancel)
 
 
-class AsyncDitto:
+class AsyncDitto(FlowMethods):
     """Submits nodes and pipelines from event loops. No call blocks a loop or holds a thread.
 
     Publishing runs on one thread of its own, which keeps the order of calls. Each loop has one
@@ -137,6 +138,17 @@ class AsyncDitto:
             cancel_answer(app, the_request(app.settings, scope, question, options), pipeline)
 
         return AsyncPending(self, pipeline, read_answer, self._submit(start), cancel)
+
+    def start(self, call: FlowCall[R]) -> AsyncPending[R]:
+        """Start a flow after what was called before; the result's id is the pipeline's."""
+
+        def start() -> None:
+            self.blocking.start(call)
+
+        def cancel() -> None:
+            cancel_answer(self.blocking.app, call.request, call.pipeline)
+
+        return AsyncPending(self, call.pipeline, call.read, self._submit(start), cancel)
 
     def result(self, task_id: str) -> AsyncPending[JsonValue]:
         """A task that was published elsewhere, by its id."""

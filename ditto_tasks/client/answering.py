@@ -1,4 +1,4 @@
-"""Starting and stopping the answering pipeline: its record first, so that nothing runs unwatched."""
+"""Starting and stopping pipelines: their record first, so that nothing runs unwatched."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from ditto_tasks.json_values import JsonValue
 from ditto_tasks.models import Scope, to_wire
 from ditto_tasks.pipelines.canvas import answer_canvas, answer_request
 from ditto_tasks.pipelines.checking import check
-from ditto_tasks.pipelines.models import AnswerOptions, AnswerRequest
-from ditto_tasks.pipelines.plan import steps_of
+from ditto_tasks.pipelines.models import AnswerOptions, AnswerRequest, FlowRequest, RunRequest
+from ditto_tasks.pipelines.plan import Step, steps_of
+from ditto_tasks.pipelines.runs import next_of
 from ditto_tasks.pipelines.steps import step_id
 from ditto_tasks.settings import Settings
 from ditto_tasks.sharding import shard_of, shard_queue
@@ -24,28 +25,52 @@ def start_answer(app: DittoCelery, request: AnswerRequest, pipeline: str) -> Non
     """Check the whole canvas, note whose it is, record it with its deadline, and publish its first step."""
     runtime = app.settings.runtime
     check(answer_canvas(app, request, pipeline), app.nodes, shards=runtime.shards.count)
-    shard = shard_of(scope_key(to_wire(request.scope)), runtime.shards.count)
+    timed = request.model_copy(update={"deadline_ms": _open(app, request, pipeline)})
+    answer_canvas(app, timed, pipeline).apply_async()
+
+
+def start_flow(app: DittoCelery, request: FlowRequest, pipeline: str) -> None:
+    """Note whose the flow is, record it with its deadline, and publish its first step."""
+    _open(app, request, pipeline)
+    app.runs.go_on(pipeline)
+
+
+def _open(app: DittoCelery, request: RunRequest, pipeline: str) -> int:
+    """Record a pipeline; its deadline. Without a scope it is looked after by any shard's owner."""
+    runtime, scope = app.settings.runtime, request.scope
+    key = pipeline if scope is None else scope_key(to_wire(scope))
+    shard = shard_of(key, runtime.shards.count)
     timeout_ms = request.timeout_ms or runtime.pipelines.deadline_ms
     admission = Admission(
         task_id=pipeline,
         root_id=pipeline,
-        shard_queue=shard_queue(shard),
-        session=request.scope.session_id,
-        tenant=tenant_of(request.scope.wire_form()),
+        shard_queue=None if scope is None else shard_queue(shard),
+        session=None if scope is None else scope.session_id,
+        tenant=None if scope is None else tenant_of(scope.wire_form()),
         ttl_ms=timeout_ms + runtime.results.expires_ms,
         in_canvas=True,
     )
     app.coordination.admit(admission, max_depth=runtime.shards.max_depth)
-    deadline = app.records.open(pipeline, request, shard=shard, deadline_ms=timeout_ms)
-    timed = request.model_copy(update={"deadline_ms": deadline})
-    answer_canvas(app, timed, pipeline).apply_async()
+    return app.records.open(pipeline, request, shard=shard, deadline_ms=timeout_ms)
 
 
-def cancel_answer(app: DittoCelery, request: AnswerRequest, pipeline: str) -> None:
+def cancel_answer(app: DittoCelery, request: RunRequest, pipeline: str) -> None:
     """End the pipeline as cancelled unless it has ended; the step at work is asked to stop."""
+    at_work = _steps(app, request, pipeline)
     app.runs.fail(pipeline, Cancelled())
-    for step in steps_of(request, pipeline):
+    for step in at_work:
         app.coordination.cancel(step_id(pipeline, step.name))
+
+
+def _steps(app: DittoCelery, request: RunRequest, pipeline: str) -> list[Step]:
+    """The steps that may be at work; of a flow that is one."""
+    if isinstance(request, AnswerRequest):
+        return steps_of(request, pipeline)
+    record = app.records.load(pipeline)
+    if record is None or record.state != "running":
+        return []
+    step = next_of(record)
+    return [step] if isinstance(step, Step) else []
 
 
 def the_request(

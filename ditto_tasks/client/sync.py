@@ -10,7 +10,8 @@ from typing import Generic, Self, TypeVar, Unpack, cast
 from uuid import uuid4
 
 from ditto_tasks.celery import DittoCelery, create_app
-from ditto_tasks.client.answering import cancel_answer, start_answer, the_request
+from ditto_tasks.client.answering import cancel_answer, start_answer, start_flow, the_request
+from ditto_tasks.client.flows import FlowCall, FlowMethods, with_settings
 from ditto_tasks.client.methods import (
     ContextMethods,
     InferMethods,
@@ -72,7 +73,7 @@ class Pending(Generic[R_co]):
         self._cancel()
 
 
-class Ditto:
+class Ditto(FlowMethods):
     """Submits nodes and pipelines, and waits by blocking. Safe in several threads and after a fork."""
 
     def __init__(self, settings: Settings | None = None) -> None:
@@ -123,6 +124,14 @@ class Ditto:
         request = the_request(self.app.settings, scope, question, options)
         start_answer(self.app, request, pipeline)
         return Pending(self, pipeline, read_answer, lambda: cancel_answer(self.app, request, pipeline))
+
+    def start(self, call: FlowCall[R]) -> Pending[R]:
+        """Start a flow; the result's id is the pipeline's."""
+        request = with_settings(call.request, self.app.settings)
+        start_flow(self.app, request, call.pipeline)
+        return Pending(
+            self, call.pipeline, call.read, lambda: cancel_answer(self.app, request, call.pipeline)
+        )
 
     def result(self, task_id: str) -> Pending[JsonValue]:
         """A task that was published elsewhere, by its id."""

@@ -8,7 +8,8 @@ if TYPE_CHECKING:
     from ditto_tasks.pipelines.bindings import BINDINGS, Binding, bind
     from ditto_tasks.pipelines.canvas import answer, answer_request
     from ditto_tasks.pipelines.checking import check
-    from ditto_tasks.pipelines.flows import RagFlowResult, SkillFlowResult, rag_flow, skill_flow
+    from ditto_tasks.pipelines.flow_models import RagFlowResult, SkillFlowResult
+    from ditto_tasks.pipelines.flows import rag_flow, skill_flow
     from ditto_tasks.pipelines.mappings import (
         context_to_memory,
         context_to_messages,
@@ -48,9 +49,9 @@ _HOMES: Final = {
     "AnswerOptions": "ditto_tasks.pipelines.models",
     "AnswerRequest": "ditto_tasks.pipelines.models",
     "Binding": "ditto_tasks.pipelines.bindings",
-    "RagFlowResult": "ditto_tasks.pipelines.flows",
+    "RagFlowResult": "ditto_tasks.pipelines.flow_models",
     "Search": "ditto_tasks.pipelines.models",
-    "SkillFlowResult": "ditto_tasks.pipelines.flows",
+    "SkillFlowResult": "ditto_tasks.pipelines.flow_models",
     "answer": "ditto_tasks.pipelines.canvas",
     "answer_request": "ditto_tasks.pipelines.canvas",
     "bind": "ditto_tasks.pipelines.bindings",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from ditto_tasks.context import Context, ContextNodes
 from ditto_tasks.errors import InferError, InteractionError, PipelineError
@@ -17,6 +16,7 @@ from ditto_tasks.interaction.nodes import InteractionNodes
 from ditto_tasks.interaction.values import ExternalError, ExternalResult, Observation, OutputReceipt
 from ditto_tasks.json_values import JsonObject, JsonValue
 from ditto_tasks.models import CancelToken, to_wire
+from ditto_tasks.pipelines.flow_models import McpFlowResult, ToolFlowResult
 from ditto_tasks.pipelines.mappings import OnFailedObservation, observation_to_context
 from ditto_tasks.pipelines.react import (
     Act,
@@ -33,24 +33,6 @@ from ditto_tasks.pipelines.react import (
     with_sample,
 )
 from ditto_tasks.pipelines.summarizing import accept_summary, sample_input, summarizable, update_input
-
-
-@dataclass(frozen=True, slots=True)
-class ToolFlowResult:
-    """What the tool did, how it was observed, and the context that holds it."""
-
-    output: ExternalResult
-    observation: Observation
-    context: Context
-
-
-@dataclass(frozen=True, slots=True)
-class McpFlowResult:
-    """What the server answered; a discovery leaves the context alone and observes nothing."""
-
-    output: Discovery | Invocation
-    observation: Observation | None
-    context: Context
 
 
 def tool_flow(

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, Protocol, TypeAlias
+from typing import Final, Literal, Protocol, TypeAlias
 
 from ditto_tasks.json_values import JsonObject, JsonValue
-from ditto_tasks.pipelines.models import AnswerRequest
+from ditto_tasks.pipelines.models import RunRequest
 
 RunState: TypeAlias = Literal["running", "done", "failed"]
+END: Final = "end"  # the last step of a flow's record: not a task, but where the flow's result is kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,13 +22,18 @@ class Begun:
     finished: bool = False
     result: JsonValue = None
 
+    @property
+    def of_flow(self) -> bool:
+        """True in a flow: what comes after a step follows from what all steps gave."""
+        return self.last_step == END
+
 
 @dataclass(frozen=True, slots=True)
 class PipelineRecord:
     """A pipeline as it stands. Times are milliseconds since the epoch, by the server's clock."""
 
     pipeline: str
-    request: AnswerRequest
+    request: RunRequest
     state: RunState
     deadline_ms: int
     now_ms: int  # when this was read
@@ -35,6 +41,7 @@ class PipelineRecord:
     resent: int  # how often steps were sent again since one last finished
     results: Mapping[str, JsonValue] = field(default_factory=dict)
     error: JsonObject | None = None  # why it failed
+    opened_ms: int = 0
 
 
 class StepRecords(Protocol):

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TypedDict, Unpack
 
 from ditto_tasks.cancellation import CancelToken
-from ditto_tasks.context import Context, ContextNodes, ContextSelection
+from ditto_tasks.context import Context, ContextNodes
 from ditto_tasks.json_values import JsonObject
 from ditto_tasks.models import Json, to_wire
+from ditto_tasks.pipelines.flow_models import RagFlowResult, SkillFlowResult
 
 
 class RagArguments(TypedDict, total=False):
@@ -18,22 +18,6 @@ class RagArguments(TypedDict, total=False):
     query: Json
     limit: int
     max_tokens: int
-
-
-@dataclass(frozen=True, slots=True)
-class RagFlowResult:
-    """What was selected, also as the context to go on with."""
-
-    output: ContextSelection
-    context: Context
-
-
-@dataclass(frozen=True, slots=True)
-class SkillFlowResult:
-    """What was loaded, and the context that it was added to (the loaded one without another)."""
-
-    output: Context
-    context: Context
 
 
 def rag_flow(

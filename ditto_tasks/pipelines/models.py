@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Literal, TypedDict
+from typing import Annotated, Literal, TypeAlias, TypedDict
 
 from pydantic import Field
 
 from ditto_tasks.models import Json, JsonMap, NonEmptyText, Scope, Text, WireModel
 
 Milliseconds = Annotated[int, Field(ge=1)]
+FlowName: TypeAlias = Literal["rag", "skill", "tool", "mcp", "react", "summarize"]
 
 
 class Search(WireModel):
@@ -38,6 +39,19 @@ class AnswerRequest(WireModel):
     on_search_failure: Literal["fail", "skip"] = "fail"
     timeout_ms: Milliseconds | None = None  # from its start; None for runtime.pipelines.deadlineMs
     deadline_ms: Milliseconds | None = None  # since the epoch, by the server's clock; set at the start
+
+
+class FlowRequest(WireModel):
+    """What a flow is asked: its own input, which was checked at the start, and whose it is."""
+
+    flow: FlowName
+    input: JsonMap
+    scope: Scope | None = None
+    timeout_ms: Milliseconds | None = None  # from its start; None for runtime.pipelines.deadlineMs
+    deadline_ms: Milliseconds | None = None  # since the epoch, by the server's clock; set at the start
+
+
+RunRequest: TypeAlias = AnswerRequest | FlowRequest
 
 
 class AnswerOptions(TypedDict, total=False):

@@ -19,6 +19,8 @@ _ERRORS: Final[Mapping[str, type[DittoError]]] = MappingProxyType(
     }
 )
 
+RAISED: Final = "ditto:raised"  # no node's result has such a key
+
 
 class Failure(NamedTuple):
     """What a NodeResult that is not a success says."""
@@ -65,6 +67,18 @@ def error_to_wire(error: BaseException) -> JsonObject:
         error = PipelineError("PIPELINE_FAILED", f"a step met {type(error).__name__}")
     details = cast(JsonObject, dict(error.details or {}))
     return {"kind": type(error).__name__, "code": error.code, "message": error.message, "details": details}
+
+
+def raised_result(error: DittoError) -> JsonObject:
+    """What a flow's record keeps in place of the result of a step that raised."""
+    return {RAISED: error_to_wire(error)}
+
+
+def raised_error(result: JsonValue) -> DittoError | None:
+    """The error of a step that raised, or None for a result."""
+    if not isinstance(result, dict) or result.keys() != {RAISED}:
+        return None
+    return error_from_wire(cast(JsonObject, result[RAISED]))
 
 
 def error_from_wire(wire: JsonObject) -> DittoError:

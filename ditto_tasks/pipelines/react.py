@@ -137,6 +137,13 @@ def action_input(node: str, request: ActionRequest) -> JsonObject:
     raise PipelineError("UNSUPPORTED_ACTION", "react acts on tools, MCP servers and outputs", {"node": node})
 
 
+def check_actions(request: ReactRequest) -> None:
+    """Refuse actions whose target is none that react acts on; UNSUPPORTED_ACTION."""
+    for action in request.actions:
+        node = action.target_node or ACT_TOOL
+        action_input(node, ActionRequest(id="-", name=action.name, arguments={}))
+
+
 def _spent(limits: ReactLimits, state: ReactState, elapsed_ms: int) -> str | None:
     if limits.timeout_ms is not None and elapsed_ms >= limits.timeout_ms:
         return "timeout"

@@ -15,8 +15,8 @@ from typing import Final, cast
 from ditto_tasks.coordination import BrokerClient
 from ditto_tasks.json_values import JsonObject, JsonValue, decode, encode
 from ditto_tasks.models import from_wire, to_wire
-from ditto_tasks.pipelines.base import Begun, PipelineRecord, RunState
-from ditto_tasks.pipelines.models import AnswerRequest
+from ditto_tasks.pipelines.base import END, Begun, PipelineRecord, RunState
+from ditto_tasks.pipelines.models import AnswerRequest, FlowRequest, RunRequest
 from ditto_tasks.pipelines.plan import steps_of
 
 EVENTS_TTL_MS: Final = 600_000  # how long after its last event a pipeline can still be followed
@@ -31,9 +31,9 @@ class PipelineRecords:
     clients: Callable[[], AbstractContextManager[BrokerClient]]
     ttl_ms: int  # how long after its deadline a record is kept
 
-    def open(self, pipeline: str, request: AnswerRequest, *, shard: int, deadline_ms: int) -> int:
+    def open(self, pipeline: str, request: RunRequest, *, shard: int, deadline_ms: int) -> int:
         """Record a new pipeline that has `deadline_ms` from now; returns when that is, since the epoch."""
-        last = steps_of(request, pipeline)[-1].name
+        last = END if isinstance(request, FlowRequest) else steps_of(request, pipeline)[-1].name
         keys = [self._record(pipeline), self._list(shard)]
         wire = encode(to_wire(request))
         return _int(self._run("open", keys, pipeline, wire, last, deadline_ms, self.ttl_ms))
@@ -102,7 +102,7 @@ def _script(name: str) -> str:
 
 def _record(pipeline: str, now_ms: int, fields: Mapping[bytes, bytes]) -> PipelineRecord:
     deadline = _int(fields[b"deadline"])
-    request = from_wire(AnswerRequest, decode(fields[b"request"]))
+    request = _request(decode(fields[b"request"]))
     results = {
         key.removeprefix(_RESULT).decode(): decode(value)
         for key, value in fields.items()
@@ -118,7 +118,13 @@ def _record(pipeline: str, now_ms: int, fields: Mapping[bytes, bytes]) -> Pipeli
         resent=_int(fields[b"resent"]),
         results=results,
         error=cast("JsonObject | None", decode(fields.get(b"error", b"null"))),
+        opened_ms=_int(fields.get(b"opened", 0)),
     )
+
+
+def _request(wire: JsonValue) -> RunRequest:
+    kind = FlowRequest if isinstance(wire, dict) and "flow" in wire else AnswerRequest
+    return cast(RunRequest, from_wire(kind, wire))
 
 
 def _state(value: bytes) -> RunState:

@@ -12,23 +12,34 @@ from ditto_tasks.errors import DittoError, PipelineError
 from ditto_tasks.json_values import JsonObject, JsonValue, encode
 from ditto_tasks.models import to_wire
 from ditto_tasks.pipelines import steps
-from ditto_tasks.pipelines.base import AnswerStore, Begun, PipelineRecord, StepRecords
+from ditto_tasks.pipelines.base import END, AnswerStore, Begun, PipelineRecord, StepRecords
 from ditto_tasks.pipelines.canvas import FAILED_TASK
 from ditto_tasks.pipelines.heartbeats import Heartbeats
-from ditto_tasks.pipelines.outcomes import error_from_wire, error_to_wire, is_node_result
+from ditto_tasks.pipelines.models import FlowRequest
+from ditto_tasks.pipelines.outcomes import error_from_wire, error_to_wire, is_node_result, raised_result
+from ditto_tasks.pipelines.plan import Step
+from ditto_tasks.pipelines.queued_flows import FLOWS
+from ditto_tasks.pipelines.replay import Ended, FlowRun, advance
 from ditto_tasks.pipelines.report import answer_of
 
 MAX_HEADER_BYTES: Final = 256 * 1024  # a search's result is copied into the message of the step after it
 MAX_SEARCHES: Final = 64
+
+Send = Callable[[PipelineRecord, Step], None]
 
 
 class StepRuns:
     """Runs steps so that each has one result, however often it is delivered."""
 
     def __init__(
-        self, records: StepRecords, answers: Callable[[], AnswerStore], heartbeats: Heartbeats | None = None
+        self,
+        records: StepRecords,
+        answers: Callable[[], AnswerStore],
+        send: Send,
+        heartbeats: Heartbeats | None = None,
     ) -> None:
         self._records = records
+        self._send = send  # publishes a flow's step
         self._answers = answers  # asked late: Celery opens its result backend on first use
         self._heartbeats = heartbeats or Heartbeats(records.beat)
 
@@ -42,7 +53,9 @@ class StepRuns:
         if begun is None:
             return bounded(step, compute())
         result = begun.result if begun.finished else self._compute(pipeline, step, begun, compute)
-        if step == begun.last_step:
+        if begun.of_flow:
+            self.go_on(pipeline)
+        elif step == begun.last_step:
             self.announce(pipeline)
         return result
 
@@ -50,8 +63,24 @@ class StepRuns:
         if begun.state != "running":
             raise PipelineError("PIPELINE_ENDED", "the pipeline has ended, so this step does nothing")
         with self._heartbeats.during(pipeline):
-            result = bounded(step, compute())
+            result = bounded(step, outcome(compute) if begun.of_flow else compute())
         return self._records.finish(pipeline, step, result)
+
+    def go_on(self, pipeline: str) -> None:
+        """Send the step of a flow that is to run now, or end the flow. Idempotent."""
+        record = self._records.load(pipeline)
+        if record is None or record.state != "running":
+            return
+        try:
+            step = next_of(record)
+            if isinstance(step, Step):
+                self._send(record, step)
+        except DittoError as failure:
+            self.fail(pipeline, failure)
+            return
+        if isinstance(step, Ended):
+            self._records.finish(pipeline, END, step.result)
+            self.announce(pipeline)
 
     def announce(self, pipeline: str) -> None:
         """Store the answer of a pipeline whose steps have all finished under the pipeline's id."""
@@ -59,12 +88,12 @@ class StepRuns:
         if record is None:
             return
         try:
-            answer = answer_of(record.request, pipeline, record.results)
+            answer = result_of(record)
         except DittoError as failure:
             self.fail(pipeline, failure)
             return
         if self._records.settle(pipeline, "done") == "done":
-            self._store(pipeline, to_wire(answer), states.SUCCESS)
+            self._store(pipeline, answer, states.SUCCESS)
 
     def fail(self, pipeline: str, error: BaseException) -> None:
         """Store why a pipeline failed under its id, unless it has ended.
@@ -100,6 +129,30 @@ class StepRuns:
             if meta.get("status") == states.FAILURE and isinstance(result, BaseException):
                 return result
         return PipelineError("PIPELINE_FAILED", "a search failed, and its error is not known any more")
+
+
+def outcome(compute: Callable[[], JsonValue]) -> JsonValue:
+    """A flow's step that raises has that as its result: the flow decides what becomes of it."""
+    try:
+        return compute()
+    except DittoError as error:
+        return raised_result(error)
+
+
+def next_of(record: PipelineRecord) -> Step | Ended:
+    """What a flow does now; its recorded end, if it has come that far."""
+    request = cast(FlowRequest, record.request)
+    if END in record.results:
+        return Ended(cast(JsonObject, record.results[END]))
+    run = FlowRun(record.pipeline, request, record.results, record.opened_ms, record.now_ms)
+    return advance(FLOWS[request.flow], run)
+
+
+def result_of(record: PipelineRecord) -> JsonValue:
+    """What a pipeline whose steps have finished gives its caller."""
+    if isinstance(record.request, FlowRequest):
+        return record.results[END]
+    return to_wire(answer_of(record.request, record.pipeline, record.results))
 
 
 def bounded(step: str, result: JsonValue) -> JsonValue:

@@ -11,7 +11,7 @@ if redis.call("EXISTS", KEYS[1]) == 1 then
 end
 redis.call("HSET", KEYS[1], "request", ARGV[2], "last", ARGV[3], "state", "running",
     "deadline", string.format("%d", deadline), "active", string.format("%d", now), "resent", "0",
-    "list", KEYS[2])
+    "list", KEYS[2], "opened", string.format("%d", now))
 redis.call("PEXPIRE", KEYS[1], keep)
 redis.call("ZADD", KEYS[2], deadline, ARGV[1])
 if redis.call("PTTL", KEYS[2]) < keep then
