@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
@@ -16,15 +14,22 @@ from ditto_tasks.batch.models import CompressInput, Row, ScanInput
 from ditto_tasks.batch.opening import OpenBatch
 from ditto_tasks.batch.rows import BatchRows
 from ditto_tasks.batch.running import run_for_a_while
-from ditto_tasks.canonical import canonical_text, scope_key
+from ditto_tasks.canonical import scope_key
 from ditto_tasks.context.base import ContextExecution
 from ditto_tasks.context.models import Context
 from ditto_tasks.context.opening import OpenContext
-from ditto_tasks.context.task_store import MutationRules, MutationStore, ReadStore, typed_errors
+from ditto_tasks.context.task_store import (
+    MutationRules,
+    MutationStore,
+    ReadStore,
+    typed_errors,
+    typed_service_errors,
+)
+from ditto_tasks.context.tasks import operation_of
 from ditto_tasks.errors import ContextError, DittoError, ServiceError, StateBackendError
-from ditto_tasks.json_values import JsonValue, freeze
+from ditto_tasks.json_values import JsonValue
 from ditto_tasks.models import Scope, from_wire
-from ditto_tasks.state.base import ContextStateStore, Operation, Outcome, StoredContext
+from ditto_tasks.state.base import ContextStateStore, Outcome, StoredContext
 from ditto_tasks.state.encoding import decode_record
 from ditto_tasks.state.redis import RedisContextStore
 from ditto_tasks.task import Handler, TaskCall
@@ -73,7 +78,7 @@ def _decoded(record: bytes | None) -> StoredContext | None:
 def _scanned(scope: Scope, read: Read, request: ScanInput, execution: ContextExecution) -> Row:
     scope_hash = scope_key(scope)
     try:
-        with _services():
+        with typed_service_errors("BATCH.SCAN"):
             context = _present(read()).context
             before = sizes_of(context, execution)
             if is_within(before, request, execution):
@@ -107,7 +112,7 @@ class _Compression:
 
     def run(self, planned: Row | None) -> Row:
         try:
-            with _services():
+            with typed_service_errors(self.call.node):
                 return self._run(planned)
         except StateBackendError:
             raise  # of the store and not of the scope: the shard has the call run again
@@ -175,9 +180,8 @@ def _present(stored: StoredContext | None) -> StoredContext:
 
 def _mutation_store(call: TaskCall, request: CompressInput, opened: OpenContext) -> MutationStore:
     store = opened.services.state_store if request.renew_ttl else opened.unrenewing_store
-    digest = hashlib.sha256(canonical_text(freeze([call.node, call.wire])).encode())
-    operation = Operation(call.operation_id, digest.hexdigest(), call.epoch)
-    return MutationStore(_store(store), operation, MutationRules(timeout_ms=opened.mutation_timeout_ms))
+    rules = MutationRules(timeout_ms=opened.mutation_timeout_ms)
+    return MutationStore(_store(store), operation_of(call), rules)
 
 
 def _store(store: ContextStateStore | None) -> ContextStateStore:
@@ -192,17 +196,6 @@ def _execution(call: TaskCall, opened: OpenContext) -> ContextExecution:
 
 def _batch(call: TaskCall) -> OpenBatch:
     return cast("OpenBatch", call.dependencies.domain("batch"))
-
-
-@contextmanager
-def _services() -> Iterator[None]:
-    """What an injected estimator or compressor raises ends its scope's row and nothing else."""
-    try:
-        yield
-    except DittoError:
-        raise
-    except Exception as exc:
-        raise ServiceError("SERVICE_ERROR", f"a service raised {type(exc).__name__}") from exc
 
 
 HANDLERS: Final[Mapping[str, Handler]] = MappingProxyType(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,7 +11,7 @@ from typing import Final
 
 from ditto_tasks.cancellation import CancelToken
 from ditto_tasks.context.models import Context
-from ditto_tasks.errors import ContextError, DittoError, StateBackendError
+from ditto_tasks.errors import ContextError, DittoError, ServiceError, StateBackendError, raised
 from ditto_tasks.models import Scope
 from ditto_tasks.state.base import (
     ContextStateStore,
@@ -20,6 +21,8 @@ from ditto_tasks.state.base import (
     StoredContext,
 )
 from ditto_tasks.state.redis import translated_errors
+
+logger = logging.getLogger(__name__)
 
 EMPTY: Final = Context.assemble({"items": ()})
 ABSENT: Final = "absent"  # stands for the version of nothing; no store gives out such a one
@@ -105,6 +108,18 @@ class MutationStore(ReadStore):
         """Record a refusal; the recorded outcome of an earlier delivery wins."""
         with typed_errors():
             return self._log.refuse(scope, self._operation, code=code)
+
+
+@contextmanager
+def typed_service_errors(node: str) -> Iterator[None]:
+    """What an injected service raises has a code and a message without its text; the log says where."""
+    try:
+        yield
+    except DittoError:
+        raise
+    except Exception as exc:
+        logger.warning("A service of %s raised %s", node, raised(exc))
+        raise ServiceError("SERVICE_ERROR", f"a service of {node} raised {type(exc).__name__}") from exc
 
 
 @contextmanager

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import logging
 from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
@@ -15,16 +14,14 @@ from ditto_tasks.context.models import Context, ContextSelection
 from ditto_tasks.context.nodes.dispatch import dispatch
 from ditto_tasks.context.opening import OpenContext
 from ditto_tasks.context.steps import drive
-from ditto_tasks.context.task_store import MutationRules, MutationStore, ReadStore
+from ditto_tasks.context.task_store import MutationRules, MutationStore, ReadStore, typed_service_errors
 from ditto_tasks.context.tokens import count_tokens
-from ditto_tasks.errors import ContextError, DittoError, ServiceError, raised
+from ditto_tasks.errors import ContextError, DittoError
 from ditto_tasks.interruptions import AskingToken
 from ditto_tasks.json_values import MESSAGE_DEPTH, JsonObject, JsonValue, freeze
 from ditto_tasks.models import Scope, to_wire
 from ditto_tasks.state.base import ContextStateStore, Operation, Outcome, StoredContext
 from ditto_tasks.task import Handler, TaskCall
-
-logger = logging.getLogger(__name__)
 
 # Refusals that a repetition must meet again. Others depend on configuration, a provider or the moment.
 RECORDED: Final = frozenset(
@@ -183,31 +180,30 @@ def _measured(context: Context, call: TaskCall, opened: OpenContext) -> JsonObje
 
 def _execute(call: TaskCall, opened: OpenContext, services: ContextServices) -> Context | ContextSelection:
     """The node as in process; what a service raises becomes a ServiceError without its text."""
-    try:
+    with typed_service_errors(call.node):
         result = drive(dispatch(call.node, call.wire, _execution(call, opened, services), drive))
         if opened.recording is not None:
             opened.recording.finish(result)
         return result
-    except DittoError:
-        raise
-    except Exception as exc:
-        logger.warning("A service of %s raised %s", call.node, raised(exc))
-        raise ServiceError("SERVICE_ERROR", f"a service of {call.node} raised {type(exc).__name__}") from exc
 
 
 def _execution(call: TaskCall, opened: OpenContext, services: ContextServices) -> ContextExecution:
     return ContextExecution(opened.policy, services, call.token, call.client, recorder=opened.recording)
 
 
-def _mutation_store(call: TaskCall, opened: OpenContext) -> MutationStore:
+def operation_of(call: TaskCall) -> Operation:
+    """What the log knows a call by; the same id with another input is another operation, and refused."""
     digest = hashlib.sha256(canonical_text(freeze([call.node, call.wire], max_depth=MESSAGE_DEPTH)).encode())
+    return Operation(call.operation_id, digest.hexdigest(), call.epoch)
+
+
+def _mutation_store(call: TaskCall, opened: OpenContext) -> MutationStore:
     rules = MutationRules(
         create_missing=call.options.on_missing == "create",
         only_if_absent=call.options.if_absent,
         timeout_ms=opened.mutation_timeout_ms,
     )
-    operation = Operation(call.operation_id, digest.hexdigest(), call.epoch)
-    return MutationStore(cast("ContextStateStore", opened.services.state_store), operation, rules)
+    return MutationStore(cast("ContextStateStore", opened.services.state_store), operation_of(call), rules)
 
 
 def _with_current_version(refusal: DittoError, outcome: Outcome, store: ReadStore) -> DittoError:
