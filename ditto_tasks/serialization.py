@@ -18,7 +18,6 @@ from ditto_tasks.task import Reply
 
 NAME: Final = "ditto"
 CONTENT_TYPE: Final = "application/x-ditto+json"
-JSON_CONTENT_TYPE: Final = "application/json"
 CELERY_DEPTH: Final = 60  # Celery's own structures around content; a cycle among them ends here
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, Protocol
+from typing import Protocol
 
 from ditto_tasks.errors import InferError
 from ditto_tasks.infer.models import CacheKey, DeliberationMode
@@ -10,7 +10,6 @@ from ditto_tasks.infer.values import ActionDescriptor, GenerationConfig, Message
 from ditto_tasks.json_values import JsonObject, JsonValue
 from ditto_tasks.models import CancelToken, JsonMap, NonEmptyText, WireModel
 
-EventKind = Literal["start", "text_delta", "step", "result"]
 Emit = Callable[[JsonObject], None]
 
 

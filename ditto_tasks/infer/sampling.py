@@ -8,7 +8,6 @@ from ditto_tasks.infer.values import (
     ActionDescriptor,
     ActionRequest,
     GenerationConfig,
-    Message,
     ModelConfig,
     Sample,
     Usage,
@@ -100,8 +99,3 @@ def total_tokens(usage: Usage | None) -> int | None:
     if usage.total_tokens is not None:
         return usage.total_tokens
     return _sum(usage.input_tokens, usage.output_tokens)
-
-
-def assistant(text: str, *, metadata: dict[str, object] | None = None) -> Message:
-    """Return an assistant message."""
-    return Message.model_validate({"role": "assistant", "content": text, "metadata": metadata})

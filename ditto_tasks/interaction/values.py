@@ -24,7 +24,6 @@ def safe_text(text: str) -> str:
 
 
 SafeText = Annotated[str, AfterValidator(_check_safe)]
-ToolName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
 ErrorCode = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,64}$")]
 
 
