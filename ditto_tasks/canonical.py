@@ -27,7 +27,10 @@ SCOPE_KEYS: Final = ("sessionId", "turnId", "invocationId")  # in the order in w
 
 
 def canonical_json(value: object) -> str:
-    """Keys sorted by UTF-16 code units, numbers as ECMAScript writes them, no spaces."""
+    """Keys sorted by UTF-16 code units, numbers as ECMAScript writes them, no spaces.
+
+    Takes JSON or a model; ContextError INVALID_INPUT names the path of what is not JSON.
+    """
     try:
         frozen = freeze(_wire(value))
     except InvalidJson as problem:
@@ -87,7 +90,10 @@ def _hashed(prefix: str, text: str) -> str:
 
 
 def scope_key(scope: object) -> str:
-    """`scope:<hex>` of a Scope or of its wire form; each set of ids given has a key of its own."""
+    """`scope:<hex>` of a Scope or of its wire form; each set of ids given has a key of its own.
+
+    ContextError INVALID_INPUT if it is no scope.
+    """
     ids = check_scope(_wire(scope))
     return stable_id("scope", [ids.get(key) for key in SCOPE_KEYS])
 

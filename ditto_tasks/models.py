@@ -174,7 +174,10 @@ def _nested_args(annotation: object) -> tuple[object, ...]:
 
 
 def to_wire(value: object) -> JsonValue:
-    """The JSON form of a model, of models in lists, tuples and dicts, or of what is JSON already."""
+    """The JSON form of a model, of models in lists, tuples and dicts, or of what is JSON already.
+
+    Keys are camelCase, absent optional ones left out. TypeError for anything else.
+    """
     return _to_wire(value, MESSAGE_DEPTH)
 
 
@@ -260,7 +263,7 @@ class Scope(WireModel):
 
 
 class Reference(WireModel):
-    """Where something is that is not held inline."""
+    """Where something is that is not held inline; `digest` is its maker's, and is not checked."""
 
     uri: NonEmptyText
     media_type: NonEmptyText | None = None
@@ -275,7 +278,10 @@ class NodeError(WireModel):
 
 
 class NodeResult(WireModel):
-    """What a MEMORY, INFER or RETRIEVAL node answers: a failure is a value, not an exception."""
+    """What a MEMORY, INFER or RETRIEVAL node answers: a failure is a value, not an exception.
+
+    A success has `output`, the node's own as JSON; all else has `error`.
+    """
 
     execution_id: NonEmptyText
     node: NonEmptyText

@@ -93,7 +93,8 @@ class AsyncDitto(FlowMethods):
     """Submits nodes and pipelines from event loops. No call blocks a loop or holds a thread.
 
     Publishing runs on one thread of its own, which keeps the order of calls. Each loop has one
-    subscription for all that it awaits. A forked child has its own of everything.
+    subscription for all that it awaits. A forked child has its own of everything. What is refused at the
+    sender is raised where the call is awaited.
     """
 
     def __init__(self, settings: Settings | None = None) -> None:

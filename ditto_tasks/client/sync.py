@@ -74,7 +74,11 @@ class Pending(Generic[R_co]):
 
 
 class Ditto(FlowMethods):
-    """Submits nodes and pipelines, and waits by blocking. Safe in several threads and after a fork."""
+    """Submits nodes and pipelines, and waits by blocking. Safe in several threads and after a fork.
+
+    Without settings those of the environment hold; nothing is opened before the first call. What is refused
+    at the sender is raised by the call, what fails in the worker by its pending result's `get`.
+    """
 
     def __init__(self, settings: Settings | None = None) -> None:
         self._settings = settings

@@ -87,7 +87,7 @@ class Recorder(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ContextServices:
-    """What an application injects; everything is optional."""
+    """What an application injects; everything is optional. Each is an object with its port's methods."""
 
     token_estimator: TokenEstimator | None = None
     selector: ContextSelector | None = None

@@ -62,7 +62,10 @@ class ContextReference(ContextValue):
 
 
 class ContextItem(ContextValue):
-    """One piece of a context. Extra fields are kept as they are."""
+    """One piece of a context: an id, any JSON as content. Extra fields are kept as they are.
+
+    `metadata` decides how it is scored, protected and grouped; docs/tasks.md lists the keys.
+    """
 
     id: str
     content: Json
@@ -91,7 +94,10 @@ class ContextItem(ContextValue):
 
 
 class ContextMessage(ContextValue):
-    """A message of a conversation, for LOAD. Every field, extra ones too, goes into its item's id."""
+    """A message of a conversation, for LOAD; `role` is one of ROLES.
+
+    Every field, extra ones too, goes into its item's id: equal messages have the same one.
+    """
 
     role: Role
     content: Json
@@ -163,7 +169,7 @@ class IngressEntry(ContextValue):
 
 
 class ContextSelection(ContextValue):
-    """What SELECT chose, best first."""
+    """What SELECT chose: the items as a context, and their ids, both best first."""
 
     model_config = ConfigDict(extra="ignore")
 

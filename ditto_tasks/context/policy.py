@@ -19,7 +19,9 @@ MAX_ITEMS: Final = 256
 class ContextPolicy(ContextValue):
     """Ceilings that a request can only tighten, and what to do about duplicate and missing ids.
 
-    Sizes are whole numbers from 1 to 1,000,000; without `max_tokens` there is no token ceiling.
+    `max_inline_bytes` is of one item's content as canonical JSON. Sizes are whole numbers from 1 to
+    1,000,000; without `max_tokens` there is no token ceiling. `duplicate` is replace, keep-first or reject,
+    `missing_removal` ignore or reject.
     """
 
     model_config = ConfigDict(extra="ignore")

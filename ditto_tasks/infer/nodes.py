@@ -34,7 +34,12 @@ NO_LIMITS = InferCall()
 
 
 class InferNodes:
-    """Samples, follows trajectories, reflects, deliberates and caches."""
+    """Samples, follows trajectories, reflects, deliberates and caches.
+
+    Each method takes the wire input or its model, and returns a NodeResult whose output is the wire form;
+    docs/tasks.md lists inputs, outputs and codes. `providers` are model services by name, `strategies` add to
+    the built-in trajectory strategies; `call` limits, cancels and listens to one call.
+    """
 
     def __init__(
         self,

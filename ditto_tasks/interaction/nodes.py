@@ -38,7 +38,12 @@ NodeInput = WireModel | Mapping[str, object]
 
 
 class InteractionNodes:
-    """Acts, observes and puts out. Everything is denied unless ``permissions`` allow it."""
+    """Acts, observes and puts out. Everything is denied unless ``permissions`` allow it.
+
+    What an action did is a value with a status. Raises NodeInputError for wrong input, InteractionError for
+    what is denied, not there or broken; docs/tasks.md lists the codes. ``timeout_ms`` is of one call,
+    ``max_output_bytes`` of its output as JSON.
+    """
 
     def __init__(
         self,

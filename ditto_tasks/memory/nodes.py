@@ -45,7 +45,12 @@ _NO_OPTIONS: Final = FrozenDict()
 
 
 class MemoryNodes:
-    """Gets, queries, searches, writes, updates and deletes through the two ports of MEMORY."""
+    """Gets, queries, searches, writes, updates and deletes through the two ports of MEMORY.
+
+    Each method takes the wire input or its model, and returns a NodeResult whose output is the wire form;
+    docs/tasks.md lists inputs, outputs and codes. Without `search` the store searches, if it can. The limits
+    are records where a request names no limit; `concurrency` is how many calls run at a time.
+    """
 
     def __init__(
         self,

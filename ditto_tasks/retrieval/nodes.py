@@ -28,7 +28,11 @@ _NO_OPTIONS: Final = FrozenDict()
 
 
 class RetrievalNodes:
-    """Searches the targets of a registry."""
+    """Searches the targets of a registry.
+
+    A call takes the wire input or its model, and returns a NodeResult whose output is the wire form;
+    `search_limit` is how many candidates are wanted where the request names no limit.
+    """
 
     def __init__(
         self, registry: TargetRegistry, *, search_limit: int = DEFAULT_LIMIT, concurrency: int | None = None

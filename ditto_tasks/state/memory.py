@@ -38,7 +38,8 @@ class _Log:
 class InMemoryContextStore:
     """`ContextStateStore` and `OperationLog`; least recently used entries go when it is full.
 
-    `now` gives milliseconds on any clock. There are no timers: what is dead is dropped when met.
+    A state lives for `ttl_ms` after its last write; `operation_ids` outcomes are kept for a scope. `now`
+    gives milliseconds on any clock. There are no timers: what is dead is dropped when met.
     """
 
     def __init__(

@@ -55,6 +55,8 @@ class RedisContextStore(ScriptedContextStore):
     redis-py clients (also of a cluster) send scripts by SHA-1 and keep the scope index. Any other object
     with `get(key)` and `eval(script, keys, args)` works too. Use `open_state_client` for the client: one
     that repeats commands by itself, as redis-py does by default, turns a lost reply into STATE_CONFLICT.
+    `ttl_ms` counts from the last write, `operation_ids` is how many outcomes a scope's log keeps, `settle_ms`
+    how long a lost reply is asked after. Errors are ContextError, StateBackendError and OutcomeUnknown.
     Without `renew_ttl` commits leave a state the time that it has left; for changes that nobody asked for.
     """
 

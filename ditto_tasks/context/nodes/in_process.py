@@ -33,7 +33,10 @@ from ditto_tasks.state.scripted import TTL_MS
 
 @dataclass(frozen=True, slots=True)
 class RedisOptions:
-    """State in Redis: the client stays the caller's; the rest is as in `RedisContextStore`."""
+    """State in Redis: the client stays the caller's; the rest is as in `RedisContextStore`.
+
+    `ttl_ms` is how long a context lives after its last write; keys begin with `key_prefix`.
+    """
 
     client: StateClient | ForeignClient
     ttl_ms: int = TTL_MS
@@ -66,7 +69,8 @@ class _Nodes:
 class ContextNodes(_Nodes):
     """The CONTEXT nodes for sync callers.
 
-    Each method takes the wire form (camelCase), an input model, or snake_case keyword arguments.
+    Each method takes the wire form (camelCase), an input model, or snake_case keyword arguments, and raises
+    ContextError, or what a service or the store raised. Nothing that was given is changed.
     `call` cancels; store, queue and services get it too, and services what was given as `runtime`.
     """
 
@@ -142,7 +146,7 @@ class ContextNodes(_Nodes):
 
 
 class AsyncContextNodes(_Nodes):
-    """The same nodes for async callers; services, store and queue may be sync or async.
+    """`ContextNodes` for async callers; services, store and queue may be sync or async.
 
     A sync service runs on the event loop's thread: give this class services that do not block.
     """
