@@ -11,6 +11,7 @@ from typing import Final
 from ditto_tasks.errors import DittoError
 from ditto_tasks.json_values import JsonValue
 from ditto_tasks.metrics.counts import SEPARATOR
+from ditto_tasks.pipelines.outcomes import RAISED
 
 MODEL: Final = re.compile(r"[A-Za-z0-9._:/@+-]{1,64}")
 OTHER: Final = "other"
@@ -84,6 +85,8 @@ def _code(task: Ended) -> str | None:
     if task.error is not None:
         return task.error.code if isinstance(task.error, DittoError) else type(task.error).__name__
     value = _object(task.value)
+    if RAISED in value:  # a flow's step: its error is what the flow goes on from
+        return str(_object(value[RAISED]).get("code"))
     if value.get("status") not in {"failed", "timeout"}:
         return None
     return str(_object(value.get("error")).get("code"))

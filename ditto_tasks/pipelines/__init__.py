@@ -8,7 +8,13 @@ if TYPE_CHECKING:
     from ditto_tasks.pipelines.bindings import BINDINGS, Binding, bind
     from ditto_tasks.pipelines.canvas import answer, answer_request
     from ditto_tasks.pipelines.checking import check
-    from ditto_tasks.pipelines.flow_models import RagFlowResult, SkillFlowResult
+    from ditto_tasks.pipelines.flow_models import (
+        McpFlowResult,
+        RagFlowResult,
+        SkillFlowResult,
+        Summarized,
+        ToolFlowResult,
+    )
     from ditto_tasks.pipelines.flows import rag_flow, skill_flow
     from ditto_tasks.pipelines.mappings import (
         context_to_memory,
@@ -19,6 +25,7 @@ if TYPE_CHECKING:
     )
     from ditto_tasks.pipelines.models import Answer, AnswerOptions, AnswerRequest, Search
     from ditto_tasks.pipelines.outcomes import output_of
+    from ditto_tasks.pipelines.react import ReactResult
 
 __all__ = [
     "BINDINGS",
@@ -26,9 +33,13 @@ __all__ = [
     "AnswerOptions",
     "AnswerRequest",
     "Binding",
+    "McpFlowResult",
     "RagFlowResult",
+    "ReactResult",
     "Search",
     "SkillFlowResult",
+    "Summarized",
+    "ToolFlowResult",
     "answer",
     "answer_request",
     "bind",
@@ -50,6 +61,10 @@ _HOMES: Final = {
     "AnswerRequest": "ditto_tasks.pipelines.models",
     "Binding": "ditto_tasks.pipelines.bindings",
     "RagFlowResult": "ditto_tasks.pipelines.flow_models",
+    "McpFlowResult": "ditto_tasks.pipelines.flow_models",
+    "ReactResult": "ditto_tasks.pipelines.react",
+    "Summarized": "ditto_tasks.pipelines.flow_models",
+    "ToolFlowResult": "ditto_tasks.pipelines.flow_models",
     "Search": "ditto_tasks.pipelines.models",
     "SkillFlowResult": "ditto_tasks.pipelines.flow_models",
     "answer": "ditto_tasks.pipelines.canvas",

@@ -7,7 +7,7 @@ from ditto_tasks import AsyncDitto, Ditto, NodeResult, Scope
 from ditto_tasks.client import AsyncPending, Event, Pending, Receipt
 from ditto_tasks.context import Context, ContextSelection
 from ditto_tasks.json_values import JsonValue
-from ditto_tasks.pipelines import Answer, Search
+from ditto_tasks.pipelines import Answer, ReactResult, Search, Summarized
 
 SCOPE = Scope(session_id="s")
 
@@ -28,6 +28,9 @@ def sync_calls(client: Ditto) -> None:
     assert_type(client.answer(SCOPE, "why?", searches=[Search()], remember=True), Pending[Answer])
     assert_type(client.answer(SCOPE, "why?").get().selected_item_ids, tuple[str, ...])
     assert_type(client.result("id"), Pending[JsonValue])
+    assert_type(client.react(messages=[], timeout_ms=1), Pending[ReactResult])
+    assert_type(client.summarize(scope=SCOPE, max_tokens=9, model={}).get(), Summarized)
+    assert_type(client.rag(scope=SCOPE, query="q").get().output, ContextSelection)
 
 
 async def async_calls(client: AsyncDitto) -> None:
@@ -41,6 +44,8 @@ async def async_calls(client: AsyncDitto) -> None:
     assert_type(await pending.sent(), None)
     assert_type(await pending.cancel(), None)
     assert_type(await client.invoke("MY.NODE", {}), JsonValue)
+    assert_type(client.react(scope=SCOPE, messages=[]), AsyncPending[ReactResult])
+    assert_type((await client.tool(context={}, call={})).context, Context)
 
 
 def refused(client: Ditto) -> None:

@@ -16,6 +16,7 @@ from ditto_tasks.json_values import JsonValue
 from ditto_tasks.metrics.counts import Counts, metrics_key
 from ditto_tasks.metrics.exposition import COUNTS, families
 from ditto_tasks.metrics.observing import LATENCY_MS, Ended, counts_of, model_label
+from ditto_tasks.pipelines.outcomes import raised_result
 
 KEY = metrics_key("default")
 
@@ -26,6 +27,12 @@ def ended(node: str, value: JsonValue = None, error: Exception | None = None, to
 
 def sample(**output: JsonValue) -> JsonValue:
     return {"status": "success", "output": {"message": {}, **output}}
+
+
+def test_a_flows_step_that_raised_counts_as_failed() -> None:
+    """Its task ends with the error as a value, for the flow goes on from it."""
+    counted = counts_of(ended("CONTEXT.UPDATE", raised_result(ContextError("STATE_CONFLICT", "m"))))
+    assert counted == {"calls|CONTEXT.UPDATE|failed": 1, "conflicts|CONTEXT.UPDATE": 1}
 
 
 def test_a_sample_counts_tokens_latency_and_its_end_by_model() -> None:
