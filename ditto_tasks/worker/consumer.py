@@ -80,7 +80,7 @@ class GuardedConsumer(Consumer):
 
     def _fail(self, task_id: str, code: str, message: Message) -> None:
         error = DeadLettered(code, "the message could not be run", {"code": code})
-        request = _request(task_id, message)
+        request = request_of(task_id, message)
         try:
             self.app.backend.mark_as_failure(task_id, error, request=request)
         except Exception as exc:  # noqa: BLE001 -- the result backend may be down; the letter itself is kept
@@ -129,10 +129,12 @@ def push_dead_letter(channel: Any, queue: str, letter: Mapping[str, object]) -> 
         pipe.execute()
 
 
-def _request(task_id: str, message: Message) -> Context | None:
+def request_of(task_id: str, message: Message) -> Context | None:
     """The request of a message whose body can be read, so that chords and errbacks hear of its failure."""
     body = read_body(message)
     if body is None or REFUSED in message.headers:
         return None
     args, kwargs, canvas = body
-    return Context({**message.headers, **canvas, "id": task_id, "args": args, "kwargs": kwargs})
+    # Celery asks the delivery whether it is an eager one before it sends errbacks
+    known = {"id": task_id, "args": args, "kwargs": kwargs, "delivery_info": message.delivery_info}
+    return Context({**message.headers, **canvas, **known})

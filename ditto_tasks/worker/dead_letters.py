@@ -7,14 +7,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from celery.app.task import Context
 from kombu.transport.virtual.base import Base64, Message
 
 from ditto_tasks.errors import DeadLettered
 from ditto_tasks.json_values import InvalidJson, decode
 from ditto_tasks.serialization import CONTENT_TYPE
 from ditto_tasks.sharding import shard_queue
-from ditto_tasks.worker.consumer import read_body
+from ditto_tasks.worker.consumer import request_of
 from ditto_tasks.worker.guard import open_envelope
 from ditto_tasks.worker.keys import SCOPE_HEADER, dead_key
 
@@ -133,16 +132,7 @@ def tell_caller(app: Celery, message: Message, error: DeadLettered) -> None:
     task_id = message.headers.get("id")
     if task_id is None:
         return
-    app.backend.mark_as_failure(task_id, error, request=_request(message))
-
-
-def _request(message: Message) -> Context | None:
-    body = read_body(cast("Any", message))
-    if body is None:
-        return None
-    args, kwargs, canvas = body
-    about: dict[str, Any] = {**message.headers, **canvas, "args": args, "kwargs": kwargs}  # Celery's edge
-    return Context(about)
+    app.backend.mark_as_failure(task_id, error, request=request_of(task_id, cast("Any", message)))
 
 
 def _text(entry: Mapping[str, object], name: str) -> str | None:

@@ -113,7 +113,10 @@ class ConsumerOutlet:
         message, taken = self._channel.open(delivery), delivery.taken
         logger.error("Shard %d: a message that %d workers died of is given up", delivery.shard, taken.deaths)
         reason = f"{taken.deaths} workers died while they ran this message"
-        tell_caller(self._consumer.app, message, DeadLettered(CODE, reason, {"deaths": taken.deaths}))
+        try:
+            tell_caller(self._consumer.app, message, DeadLettered(CODE, reason, {"deaths": taken.deaths}))
+        except Exception as exc:  # noqa: BLE001 -- an errback that can't be sent must not keep the shard from going on
+            logger.error("Not everybody could be told of a dead letter: %s", type(exc).__name__)
         entry = letter_entry(message, taken.message, taken.deaths)
         self._scripts.bury(delivery.shard, delivery.epoch, taken.seq, entry)
         message.ack()

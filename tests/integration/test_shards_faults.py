@@ -4,12 +4,14 @@ import json
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
-from celery import chord
+from celery import Signature, chain, chord
 from click.testing import CliRunner
 from support.fleet import Fleet
 from support.polling import eventually
+from support.resolver import suffering
 from support.workers import WorkerProcess
 
 from ditto_tasks.cli import celery_group
@@ -67,6 +69,37 @@ def test_a_chord_and_its_errback_hear_of_a_dead_letter(fleet: Fleet) -> None:
     run_until_dead(fleet, 3)
     assert fleet.code("header-1") == "DEAD_LETTERED"
     assert fleet.result("body-1")["status"] == "FAILURE"
+
+
+def test_errbacks_hear_of_dead_letters(fleet: Fleet) -> None:
+    """A chain's errback and that of a chord's body run, through the shard of their own scope."""
+    deaths, gone = fleet.folder / "deaths", fleet.folder / "gone"
+    heard = [noting(fleet, name) for name in ("chain", "chord")]
+    failing = [poisonous(fleet, "a", deaths), poisonous(fleet, "b", gone)]
+    after = fleet.app.signature("CONTEXT.LOAD", kwargs={"scope": {"sessionId": "x"}}, immutable=True)
+    chain(failing[0], after.clone(), app=fleet.app).on_error(heard[0]).apply_async()
+    chord([failing[1]], after.clone().on_error(heard[1]), app=fleet.app).apply_async()
+    for _ in range(6):
+        worker = fleet.start(f"w{time.monotonic_ns()}")
+        eventually(lambda worker=worker: not worker.alive or len(fleet.items("errors")) == 2, 30)
+        if worker.alive:
+            break
+    assert sorted(fleet.items("errors")) == ["chain", "chord"]
+    assert [fleet.code(f"poison-{name}") for name in "ab"] == ["DEAD_LETTERED", "DEAD_LETTERED"]
+
+
+def poisonous(fleet: Fleet, name: str, deaths: Path) -> Signature:
+    """A scoped mutation that kills its worker."""
+    wire = {"scope": {"sessionId": f"poison-{name}"}, **suffering(f"die:{deaths}")}
+    return fleet.app.signature("CONTEXT.LOAD", kwargs=wire).set(task_id=f"poison-{name}")
+
+
+def noting(fleet: Fleet, name: str) -> Signature:
+    """A scoped mutation that notes that it was called."""
+    wire = {"scope": {"sessionId": "errors"}, "add": [{"id": name, "content": 1}]}
+    return fleet.app.signature(
+        "CONTEXT.UPDATE", kwargs={**wire, "ditto": {"onMissing": "create"}}, immutable=True
+    )
 
 
 def test_suspects_run_one_at_a_time(fleet: Fleet) -> None:
