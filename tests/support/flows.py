@@ -16,7 +16,7 @@ from support.provider_server import ProviderServer, Reply, as_events, chat_chunk
 from support.workers import WorkerProcess, environment
 
 YAML = """
-runtime: {{shards: {{leaseMs: 1000}}}}
+runtime: {{maxTurns: 5, shards: {{leaseMs: 1000}}}}
 workers: {{interaction: {{mcp: {{servers: {{files: {{command: ["{python}", "{script}", "good"]}}}}}}}}}}
 """
 

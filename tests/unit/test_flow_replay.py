@@ -98,6 +98,16 @@ def test_a_refused_action_is_shown_to_the_model() -> None:
         upto({"sample-0": sampled("1"), "act-1": broken})
 
 
+def test_a_delivery_is_named_after_its_step() -> None:
+    """A model's own ids repeat from run to run; receivers that know a delivery by its id must not be misled."""
+    tells: JsonValue = [{"name": "t", "inputSchema": {}, "targetNode": "INTERACTION.OUTPUT"}]
+    told = sampled("1")
+    told["output"]["actionRequests"][0]["targetNode"] = "INTERACTION.OUTPUT"
+    step = upto({"sample-0": told}, actions=tells)
+    assert isinstance(step, Step)
+    assert (step.node, step.wire["deliveryId"]) == ("INTERACTION.OUTPUT", "p.act-1")
+
+
 def test_an_error_is_kept_as_what_it_is() -> None:
     """Type, code, message and details come back from a record; a result is no error."""
     error = raised_error(raised_result(PipelineError("C", "m", {"a": 1})))

@@ -2,10 +2,11 @@
 
 import pytest
 
+from ditto_tasks.canonical import scope_key
 from ditto_tasks.celery import create_app
 from ditto_tasks.errors import ContextError, NodeInputError, PipelineError, PublishError
 from ditto_tasks.pipelines import answer, check
-from ditto_tasks.pipelines.canvas import answer_canvas, answer_request
+from ditto_tasks.pipelines.canvas import Whose, answer_canvas, answer_request
 from ditto_tasks.pipelines.checking import tasks_of
 from ditto_tasks.pipelines.plan import remainder, stages_of, steps_of
 from ditto_tasks.settings import load_settings
@@ -66,6 +67,14 @@ def test_every_task_knows_its_pipeline_and_its_errback(app):
         assert [errback["task"] for errback in task["options"]["link_error"]] == ["ditto.pipeline.failed"]
     ids = [task["options"]["task_id"] for task in tasks_of(canvas_of(app, searches=[{}, {}]))]
     assert len(set(ids)) == len(ids)
+
+
+def test_every_task_says_whose_it_is(app):
+    """Scope and tenant stand in the headers of each, also of nodes whose input knows no scope."""
+    scope = {"sessionId": "acme:s"}
+    headers = {"ditto_scope": scope_key(scope), "ditto_tenant": "acme"}
+    assert all(task["options"]["headers"] == headers for task in tasks_of(answer(app, scope, "why?")))
+    assert Whose("p", None).headers == {}
 
 
 def test_only_load_carries_the_contents_of_sources(app):
