@@ -1,13 +1,18 @@
 """Shards that change hands while calls run: stops, newcomers, broken connections, deaths."""
 
+import os
+import signal
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from redis import Redis
 from support.fleet import Fleet
 from support.polling import eventually
-from support.workers import WorkerProcess
+from support.workers import RESULT_DB, WorkerProcess
+
+from ditto_tasks.embedded import EmbeddedServer
 
 LEASE_S = 1.0
 
@@ -98,3 +103,60 @@ def test_a_killed_worker_is_replaced_within_a_third_over_a_lease(fleet: Fleet, w
     since = time.monotonic()
     fleet.receipt("killed-2")
     assert time.monotonic() - since < 1.34 * LEASE_S + 0.5 + 0.5  # the last half is for this busy machine
+
+
+def test_an_owner_that_slept_over_its_lease_changes_nothing(fleet: Fleet, worker: WorkerProcess) -> None:
+    """Stopped in the middle of a mutation and continued later, it is fenced; its caller hears what stands."""
+    gate = fleet.folder / "slept"
+    fleet.start("heir")
+    fleet.wait_balanced("w1", "heir")
+    session = fleet.session_of("w1")
+    fleet.suffer(session, "slept-1", f"until:{gate}")
+    ids = [fleet.append(session, f"slept-{number}") for number in range(2, 6)]
+    eventually((fleet.folder / "slept.started").exists)
+    os.kill(worker.pid, signal.SIGSTOP)
+    eventually(lambda: fleet.owners()[fleet.shard(session)].startswith("heir@"), 30)
+    gate.touch()
+    before = [fleet.receipt(task_id) for task_id in ids]
+    os.kill(worker.pid, signal.SIGCONT)
+    eventually(lambda: len(set(fleet.owners().values())) == 2, 30)
+    late = fleet.receipt(fleet.append(session, "slept-6"))
+    assert fleet.items(session)[1:] == [*ids, "slept-6"]
+    assert late["items"] == 6
+    results = [fleet.receipt(task_id) for task_id in ids]
+    assert [result["version"] for result in results] == [result["version"] for result in before]
+    assert fleet.receipt("slept-1")["version"] not in {None, late["version"]}
+
+
+def test_a_warm_restart_under_load_keeps_the_order(fleet: Fleet, worker: WorkerProcess) -> None:
+    """Two workers are replaced one after the other while calls run: each scope has them in order, once."""
+    sessions = ["load", *fleet.sessions_beside("load", 5)]
+    sent = {session: [fleet.append(session, f"{session}/{n}") for n in range(40)] for session in sessions}
+    second = fleet.start("second")
+    for leaving in (worker, second):
+        for session, ids in sent.items():
+            ids += [fleet.append(session, f"{session}/{len(ids) + n}") for n in range(40)]
+        leaving.stop()
+        fleet.start(f"after-{leaving.pid}")
+    for session, ids in sent.items():
+        receipts = [fleet.receipt(task_id) for task_id in ids]
+        assert [receipt["items"] for receipt in receipts] == list(range(1, len(ids) + 1))
+        assert fleet.items(session) == ids
+
+
+def test_results_that_cannot_be_stored_are_stored_later() -> None:
+    """A mutation that commits while the result server is away is applied once, and its caller hears of it."""
+    with Fleet() as fleet, EmbeddedServer() as results:
+        fleet.env["DITTO_RESULT_BACKEND_URL"] = results.url(RESULT_DB)
+        fleet.start()
+        gate = fleet.folder / "committing"
+        fleet.suffer("results", "results-1", f"until:{gate}")
+        fleet.append("results", "results-2")
+        eventually((fleet.folder / "committing.started").exists, 30)
+        results.kill()
+        gate.touch()
+        eventually(lambda: fleet.items("results"), 30)
+        results.start()
+        with Redis.from_url(results.redis_url(RESULT_DB)) as fleet.results:
+            assert fleet.receipt("results-1", 60)["replayed"] is False
+            assert fleet.receipt("results-2", 60)["items"] == 2
