@@ -1,0 +1,1 @@
+"""INTERACTION: tools, MCP servers, observations, output; effects in the outside world, each at most once."""

@@ -1,4 +1,4 @@
-"""Pipelines: several nodes as one Celery canvas, with bindings between their steps."""
+"""Pipelines: answering and flows as Celery tasks, steps bound to their predecessors; flows in process."""
 
 from typing import TYPE_CHECKING, Final
 

@@ -1,0 +1,1 @@
+"""The four CONTEXT nodes, and the forms in which they are called."""

@@ -1,0 +1,1 @@
+"""Model services behind one port, and the extractive answer without any."""

@@ -1,0 +1,1 @@
+"""Where the cache of INFER is kept."""

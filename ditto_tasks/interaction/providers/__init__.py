@@ -1,0 +1,1 @@
+"""Services that INTERACTION calls: MCP servers and web search."""

@@ -1,0 +1,1 @@
+"""Where the effect ledger is kept."""
