@@ -8,9 +8,9 @@ server's clock. Names are hashes and ids, so that the lists themselves tell nobo
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import cache
-from importlib.resources import files
 from typing import Final
+
+from ditto_tasks.lua_source import lua_source
 
 CANVAS_TTL_MS: Final = 48 * 3_600_000  # as long as the effects of its tasks are known
 CALL: Final = "call:"
@@ -43,7 +43,6 @@ def notes(deployment: str, owners: tuple[str, ...], name: str) -> Iterable[tuple
         yield owned(deployment, tenant), owners[0]
 
 
-@cache
 def note_script() -> str:
     """Lua that adds ARGV[2] to the list KEYS[1] for ARGV[1] ms."""
-    return (files("ditto_tasks") / "lua" / "note.lua").read_text("utf-8")
+    return lua_source("ditto_tasks", "note")

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Final, Protocol, cast
+from typing import Final, Protocol
 
 from ditto_tasks.belongings import CALL, CANVAS_TTL_MS, TASK, caused, erased_mark, note_script, notes
 from ditto_tasks.errors import Cancelled, ContextError, DittoError, PublishError
+from ditto_tasks.redis_replies import clock_ms, text
 from ditto_tasks.sharding import DEPLOYMENT_KEY
 from ditto_tasks.tenants import owner_key, owner_keys
 
@@ -74,7 +75,7 @@ class Coordination:
             pipe.get(DEPLOYMENT_KEY)
             pipe.get(key)
             *_, found, counted = pipe.execute()
-        owner, stored = _text(found), int(_text(counted))
+        owner, stored = text(found), int(text(counted))
         if owner != self.deployment:
             raise PublishError(
                 "DEPLOYMENT_MISMATCH",
@@ -120,7 +121,7 @@ class Coordination:
         """The tenant that the sender of a task belonged to."""
         with self.clients() as client:
             stored = client.get(self._key(f"tenant:{task_id}"))
-        return None if stored is None else _text(stored)
+        return None if stored is None else text(stored)
 
     def cancel(self, task_id: str) -> None:
         """Ask for a task to stop; it is asked before it runs and wherever it looks."""
@@ -139,18 +140,9 @@ class Coordination:
             cancelled, clock, *_ = pipe.execute()
         if cancelled:
             return Cancelled()
-        if deadline_ms is not None and _epoch_ms(clock) > deadline_ms:
+        if deadline_ms is not None and clock_ms(clock) > deadline_ms:
             return Cancelled("TIMEOUT", "the deadline of the call has passed")
         return None
 
     def _key(self, name: str) -> str:
         return f"ditto:{self.deployment}:{name}"
-
-
-def _epoch_ms(clock: object) -> int:
-    seconds, microseconds = cast("tuple[int, int]", clock)
-    return int(seconds) * 1000 + int(microseconds) // 1000
-
-
-def _text(value: object) -> str:
-    return value.decode() if isinstance(value, bytes) else str(value)

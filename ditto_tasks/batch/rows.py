@@ -11,6 +11,7 @@ from ditto_tasks.canonical import scope_key
 from ditto_tasks.errors import DittoError
 from ditto_tasks.json_values import decode, encode
 from ditto_tasks.models import Scope, from_wire, to_wire
+from ditto_tasks.redis_replies import text
 from ditto_tasks.tenants import owner_keys
 
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ class BatchRows:
         if first is None:
             return []
         more = self._client.lpop(self._news, HEARD_AT_ONCE) or []
-        return [_text(first[1]), *(_text(each) for each in cast("list[bytes]", more))]
+        return [text(first[1]), *(text(each) for each in cast("list[bytes]", more))]
 
     @property
     def _news(self) -> str:
@@ -115,7 +116,3 @@ def _decoded(stored: bytes | str | None) -> Row | None:
 
 def _unless_final(plan: Row | None) -> Row | None:
     return None if plan is not None and plan.is_final else plan  # what a commit was about to do is no end
-
-
-def _text(value: bytes | str) -> str:
-    return value.decode() if isinstance(value, bytes) else value

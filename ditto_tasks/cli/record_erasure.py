@@ -13,6 +13,7 @@ from ditto_tasks.errors import DittoError
 from ditto_tasks.infer.stores.redis import cache_index
 from ditto_tasks.json_values import decode
 from ditto_tasks.models import Scope
+from ditto_tasks.redis_replies import text
 from ditto_tasks.state.erasure import TOMBSTONE_TTL_MS, ContextSubject
 from ditto_tasks.worker.consumer import read_body
 from ditto_tasks.worker.dead_letters import DeadLetter, ReadingChannel, drop, letters
@@ -84,7 +85,7 @@ class RecordErasure:
         for pipeline in found.pipelines:
             tracked = self._broker.hget(self._key("pipeline", pipeline), "list")
             if tracked:
-                self._broker.zrem(_text(tracked), pipeline)
+                self._broker.zrem(text(tracked), pipeline)
         for key, name in found.rows:
             self._broker.hdel(key, name, f"plan:{name}")
         for letter in found.letters:
@@ -116,7 +117,7 @@ class RecordErasure:
         }
 
     def _members(self, lists: Iterable[str]) -> list[str]:
-        return [_text(name) for key in lists for name in cast("list[bytes]", self._broker.zrange(key, 0, -1))]
+        return [text(name) for key in lists for name in cast("list[bytes]", self._broker.zrange(key, 0, -1))]
 
     def _delivered(self, effects: Iterable[str]) -> Iterator[str]:
         """The ids of outputs that these effects handed over."""
@@ -129,7 +130,7 @@ class RecordErasure:
     def _outputs(self, deliveries: set[str]) -> list[str]:
         """Entries of the outputs' stream that stand for these deliveries."""
         entries = cast("Entries", self._broker.xrange(self._key("output")) if deliveries else [])
-        return [_text(entry) for entry, fields in entries if _text(fields[b"deliveryId"]) in deliveries]
+        return [text(entry) for entry, fields in entries if text(fields[b"deliveryId"]) in deliveries]
 
     def _dead(self) -> Iterator[DeadLetter]:
         return letters(self._broker, self._queues)
@@ -171,7 +172,3 @@ def _delete(client: Redis, keys: Sequence[str]) -> None:
 
 def _existing(client: Redis, keys: Sequence[str]) -> int:
     return sum(client.exists(*keys[start : start + PAGE]) for start in range(0, len(keys), PAGE))
-
-
-def _text(value: bytes | str) -> str:
-    return value.decode() if isinstance(value, bytes) else value

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from ditto_tasks.client.connections import CONNECTION_ERRORS, open_async
 from ditto_tasks.client.protocol import Finished
+from ditto_tasks.redis_replies import text
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis
@@ -116,9 +117,9 @@ class ResultHub:
         if message is None:
             self._see(self._waiting)
         elif message["type"] == "subscribe":
-            self._see([_text(message["channel"])])
+            self._see([text(message["channel"])])
         elif message["type"] == "message":
-            self._tell(_text(message["channel"]), message["data"])
+            self._tell(text(message["channel"]), message["data"])
 
     def _see(self, keys: Iterable[str]) -> None:
         self._unseen.update(key for key in keys if key in self._waiting)
@@ -159,7 +160,3 @@ def _end_if_cancelled() -> None:
     task = asyncio.current_task()
     if task is not None and task.cancelling():
         raise asyncio.CancelledError
-
-
-def _text(value: object) -> str:
-    return value.decode() if isinstance(value, bytes) else str(value)

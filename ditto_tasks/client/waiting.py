@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ditto_tasks.celery import DittoCelery
 from ditto_tasks.client.connections import CONNECTION_ERRORS
 from ditto_tasks.client.protocol import Finished, finished
+from ditto_tasks.redis_replies import text
 
 if TYPE_CHECKING:
     from redis.client import PubSub
@@ -71,8 +72,7 @@ class ResultReader:
 
     def key(self, task_id: str) -> str:
         """Where a task's result is stored, and the channel on which it is published."""
-        key = self._backend.get_key_for_task(task_id)
-        return key.decode() if isinstance(key, bytes) else str(key)
+        return text(self._backend.get_key_for_task(task_id))
 
     @property
     def _backend(self) -> Any:  # Celery's backend is one a thread

@@ -18,6 +18,7 @@ from prometheus_client.registry import Collector
 from ditto_tasks.metrics.counts import SEPARATOR, metrics_key
 from ditto_tasks.metrics.observing import LATENCY_MS
 from ditto_tasks.nodes import ORDINARY_QUEUES
+from ditto_tasks.redis_replies import text
 from ditto_tasks.sharding import SHARD_QUEUES
 from ditto_tasks.worker.inspection import ShardRow, read_shards, read_workers
 from ditto_tasks.worker.keys import Keys, dead_key
@@ -76,7 +77,7 @@ class _Deployment(Collector):
         workers.add_metric((), len(read_workers(self._client, self._keys)))
         yield workers
         stored = self._client.hgetall(metrics_key(self._keys.deployment))
-        yield from families({_text(name): int(number) for name, number in stored.items()})
+        yield from families({text(name): int(number) for name, number in stored.items()})
 
 
 def _shards(rows: list[ShardRow]) -> Iterator[Metric]:
@@ -151,7 +152,3 @@ def _cumulated(numbers: dict[str, int]) -> list[tuple[str, float]]:
         reached += numbers.get(str(bound_ms), 0)
         buckets.append((str(bound_ms / 1000), float(reached)))
     return [*buckets, ("+Inf", float(reached + numbers.get("inf", 0)))]
-
-
-def _text(value: bytes | str) -> str:
-    return value.decode() if isinstance(value, bytes) else value

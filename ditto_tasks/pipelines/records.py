@@ -8,18 +8,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from functools import cache
-from importlib.resources import files
 from typing import Final, cast
 
 from ditto_tasks.coordination import BrokerClient
 from ditto_tasks.json_values import JsonObject, JsonValue, decode, encode
+from ditto_tasks.lua_source import lua_source
 from ditto_tasks.models import from_wire, to_wire
 from ditto_tasks.pipelines.base import END, Begun, PipelineRecord, RunState
 from ditto_tasks.pipelines.models import AnswerRequest, FlowRequest, RunRequest
 from ditto_tasks.pipelines.plan import steps_of
+from ditto_tasks.task_events import EVENTS_TTL_MS, events_key
 
-EVENTS_TTL_MS: Final = 600_000  # how long after its last event a pipeline can still be followed
 _RESULT: Final = b"result:"
 
 
@@ -83,7 +82,7 @@ class PipelineRecords:
 
     def _run(self, script: str, keys: Sequence[str], *args: str | bytes | int) -> object:
         with self.clients() as client:
-            return client.eval(_script(script), len(keys), *keys, *args)
+            return client.eval(lua_source("ditto_tasks.pipelines", script), len(keys), *keys, *args)
 
     def _record(self, pipeline: str) -> str:
         return f"ditto:{self.deployment}:pipeline:{pipeline}"
@@ -92,12 +91,7 @@ class PipelineRecords:
         return f"ditto:{self.deployment}:pipelines:{shard}"
 
     def _with_events(self, pipeline: str) -> list[str]:
-        return [self._record(pipeline), f"ditto:{self.deployment}:events:{pipeline}"]
-
-
-@cache
-def _script(name: str) -> str:
-    return (files("ditto_tasks.pipelines") / "lua" / f"{name}.lua").read_text("utf-8")
+        return [self._record(pipeline), events_key(self.deployment, pipeline)]
 
 
 def _record(pipeline: str, now_ms: int, fields: Mapping[bytes, bytes]) -> PipelineRecord:

@@ -9,6 +9,7 @@ from typing import Final, TypeVar
 from ditto_tasks.canonical import scope_key
 from ditto_tasks.json_values import decode
 from ditto_tasks.models import Scope
+from ditto_tasks.redis_replies import clock_ms
 from ditto_tasks.state.base import StoredContext
 from ditto_tasks.state.commands import IndexNote, as_bytes
 from ditto_tasks.state.encoding import (
@@ -104,8 +105,7 @@ class ScopeIndex:
 
     def now_ms(self) -> int:
         """The server's clock, by which contexts expire."""
-        seconds, micros = self._client.time()
-        return int(seconds) * 1000 + int(micros) // 1000
+        return clock_ms(self._client.time())
 
     def _members(self, key: str, session_prefix: str) -> Iterator[IndexedScope]:
         seen = set[bytes | str]()

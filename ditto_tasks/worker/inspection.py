@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from ditto_tasks.json_values import InvalidJson, JsonValue, decode
+from ditto_tasks.redis_replies import clock_ms
 from ditto_tasks.sharding import DEPLOYMENT_KEY, shard_queue
 from ditto_tasks.task import OPTIONS_KEY
 from ditto_tasks.worker.keys import SCOPE_HEADER, SENT_HEADER, Keys, dead_key, inflight_key
@@ -60,8 +61,8 @@ def read_shards(client: Redis, keys: Keys, count: int) -> list[ShardRow]:
             pipe.lindex(inflight_key(shard), 0)
             pipe.lindex(queue, -1)
             pipe.llen(dead_key(queue))
-        (seconds, micros), *answers = pipe.execute()
-    now_ms = seconds * 1000 + micros // 1000
+        time, *answers = pipe.execute()
+    now_ms = clock_ms(time)
     return [_row(shard, answers[shard * READS : (shard + 1) * READS], now_ms) for shard in range(count)]
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from celery.utils.log import get_logger
 
+from ditto_tasks.redis_replies import clock_ms
 from ditto_tasks.sharding import shard_queue
 from ditto_tasks.worker.inspection import deadline_ms, sent_ms
 from ditto_tasks.worker.shards import Shards
@@ -79,8 +80,7 @@ class Outage:
 
     def _refuse_overdue(self, lasting_ms: float) -> None:
         """Let the heads that waited too long have their last try, each after the one before it."""
-        seconds, micros = self._client.time()
-        now_ms = seconds * 1000 + micros // 1000
+        now_ms = clock_ms(self._client.time())
         for shard, head in self._heads():
             if self._is_overdue(head, now_ms, lasting_ms):
                 self._shards.refuse_head(shard, head, CODE)

@@ -9,6 +9,7 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from ditto_tasks.redis_replies import text
 from ditto_tasks.sharding import DEPLOYMENT_KEY, shard_queue
 from ditto_tasks.worker.keys import Keys, dead_key, inflight_key
 from ditto_tasks.worker.lines import Argument, Lines, ScriptCall
@@ -100,7 +101,7 @@ class ShardScripts:
     def owners(self, shard_count: int) -> Mapping[int, str]:
         """Who holds which shard now; shards that nobody holds are left out."""
         found = self._client.mget([self._keys.lease(shard) for shard in range(shard_count)])
-        return {shard: _text(owner) for shard, owner in enumerate(found) if owner}
+        return {shard: text(owner) for shard, owner in enumerate(found) if owner}
 
     def claim(self, shards: Iterable[int]) -> Mapping[int, Claim]:
         """Take or renew leases, all in one round trip. Idempotent."""
@@ -183,7 +184,3 @@ def _taken(answer: Sequence[bytes]) -> Taken:
 
 def _lua_files() -> list[Traversable]:
     return [path for path in (files("ditto_tasks.worker") / "lua").iterdir() if path.name.endswith(".lua")]
-
-
-def _text(value: bytes | str) -> str:
-    return value.decode() if isinstance(value, bytes) else value

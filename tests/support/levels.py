@@ -10,7 +10,7 @@ LEVELS: tuple[tuple[int, str], ...] = (
     (
         1,
         r"json_values|frozen_json|lazy_exports|canonical|cancellation|entry_limit|event_loop|sharding|tenants"
-        r"|belongings"
+        r"|belongings|lua_source|redis_replies|task_events"
         r"|settings(\..+)?",
     ),
     (2, r"models"),

@@ -7,8 +7,6 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from functools import cache
-from importlib.resources import files
 from typing import Final, Protocol, cast
 
 from ditto_tasks.belongings import erased_mark
@@ -16,13 +14,14 @@ from ditto_tasks.errors import InferError, StateBackendError
 from ditto_tasks.infer.models import CacheKey
 from ditto_tasks.infer.stores.memory import cache_name
 from ditto_tasks.json_values import JsonObject, JsonValue, decode, encode
+from ditto_tasks.lua_source import lua_source
 from ditto_tasks.models import Scope
 from ditto_tasks.state.redis import translated_errors
+from ditto_tasks.task_events import EVENTS_TTL_MS, events_key
 from ditto_tasks.tenants import owner_key, owner_keys
 
 _log = logging.getLogger(__name__)
 
-EVENTS_TTL_MS: Final = 600_000  # how long after its last event a task can still be followed
 EVENTS_KEPT: Final = 10_000  # more than a long answer has pieces
 GATHER_S: Final = 0.05  # pieces of text closer together than this travel as one
 
@@ -86,7 +85,7 @@ class RedisInferCache:
 
     def _run(self, script: str, keys: list[str], *args: str | bytes) -> object:
         with translated_errors():
-            return self._client.eval(_script(script), len(keys), *keys, *args)
+            return self._client.eval(lua_source("ditto_tasks.infer", script), len(keys), *keys, *args)
 
 
 def cache_index(prefix: str, owner: str) -> str:
@@ -112,7 +111,7 @@ class TaskEvents:
         self, client: RedisClient, *, deployment: str, task_id: str, now: Callable[[], float] = time.monotonic
     ) -> None:
         self._client = client
-        self._key = f"ditto:{deployment}:events:{task_id}"
+        self._key = events_key(deployment, task_id)
         self._now = now
         self._text: list[str] = []
         self._flushed_s = float("-inf")
@@ -150,8 +149,3 @@ class TaskEvents:
 
 def _digest(name: str) -> str:
     return hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-@cache
-def _script(name: str) -> str:
-    return (files("ditto_tasks.infer") / "lua" / f"{name}.lua").read_text("utf-8")

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from functools import cache
-from importlib.resources import files
 from typing import Final, Literal, Protocol, cast
 
 from ditto_tasks.belongings import caused
 from ditto_tasks.canonical import canonical_json
 from ditto_tasks.interaction.base import Claim, ClaimState, EffectKey
 from ditto_tasks.interaction.ledger import LEASE_MS, TTL_MS
+from ditto_tasks.lua_source import lua_source
 from ditto_tasks.state.redis import translated_errors
 
 _REPEAT: Final = {True: "repeat", False: ""}
@@ -58,13 +57,9 @@ class RedisEffectStore:
     def _run(self, script: str, key: EffectKey, *args: str | bytes | int) -> object:
         with translated_errors():
             root = caused(self._deployment, key.root or key.step)
-            return self._client.eval(_script(script), 2, self._name(key), root, *args)
+            source = lua_source("ditto_tasks.interaction", script)
+            return self._client.eval(source, 2, self._name(key), root, *args)
 
     def _name(self, key: EffectKey) -> str:
         named = canonical_json([key.owner, key.step, key.position])
         return f"ditto:{self._deployment}:effect:{hashlib.sha256(named.encode('utf-8')).hexdigest()}"
-
-
-@cache
-def _script(name: str) -> str:
-    return (files("ditto_tasks.interaction") / "lua" / f"{name}.lua").read_text("utf-8")

@@ -1,0 +1,10 @@
+"""Lua scripts as they stand beside the code that calls them: one operation a file."""
+
+from functools import cache
+from importlib.resources import files
+
+
+@cache
+def lua_source(package: str, name: str) -> str:
+    """The text of `<package>/lua/<name>.lua`."""
+    return (files(package) / "lua" / f"{name}.lua").read_text("utf-8")
