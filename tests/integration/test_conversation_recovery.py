@@ -14,7 +14,7 @@ from support.polling import eventually
 
 from ditto_tasks.context import ContextNodes, ContextServices, ContextStateStore, StoredContext, scope_key
 from ditto_tasks.embedded import EmbeddedServer
-from ditto_tasks.errors import DittoError, PipelineError
+from ditto_tasks.errors import ContextError, DittoError, PipelineError, StateBackendError
 from ditto_tasks.json_values import JsonObject
 from ditto_tasks.models import CancelToken, Scope, to_wire
 from ditto_tasks.pipelines.agent_storage import MEMORY_FILE, AgentStorage, open_agent_storage
@@ -138,31 +138,41 @@ def test_a_failing_state_store_is_no_reason_to_rebuild(
 class FailsOnce:
     """A state store whose first read fails, as of a server that is just starting."""
 
-    def __init__(self, store: ContextStateStore) -> None:
+    def __init__(self, store: ContextStateStore, failure: Exception) -> None:
         self._store = store
+        self._failure = failure
         self._failed = False
 
     def get(self, scope: Scope, call: CancelToken | None = None) -> StoredContext | None:
         if not self._failed:
             self._failed = True
-            raise ConnectionError
+            raise self._failure
         return self._store.get(scope, call)
 
     def compare_and_set(self, *arguments: object) -> StoredContext:
         return self._store.compare_and_set(*arguments)
 
 
+@pytest.mark.parametrize(
+    "failure",
+    [
+        ConnectionError(),
+        StateBackendError("STATE_BACKEND_UNAVAILABLE", "down"),
+        ContextError("STATE_STORE_UNAVAILABLE", "none"),
+    ],
+    ids=lambda failure: type(failure).__name__,
+)
 def test_only_absence_permits_a_rebuild(
-    settings: Settings, redis_client: "redis.Redis", tmp_path: Path
+    settings: Settings, redis_client: "redis.Redis", tmp_path: Path, failure: Exception
 ) -> None:
     """A state store that fails for a moment surfaces; the working set that it holds is not replaced."""
     with open_agent_storage(tmp_path, settings) as storage:
         talk = conversation(storage, tmp_path)
         talk.archive("1", archive(turn(1)))
         before = redis_client.get(state_key("1"))
-        services = ContextServices(state_store=FailsOnce(storage.contexts.services.state_store))
+        services = ContextServices(state_store=FailsOnce(storage.contexts.services.state_store, failure))
         failing = replace(storage, contexts=ContextNodes(services=services))
-        with pytest.raises(ConnectionError):
+        with pytest.raises(type(failure)):
             conversation(failing, tmp_path).recover(turn(3), next_revision="2")
     assert redis_client.get(state_key("1")) == before
 

@@ -40,12 +40,16 @@ _COMMON_IN_POSTGRESQL: Final = """
 
 @dataclass(frozen=True, slots=True)
 class TextMatch:
-    """A full-text search: where to select from, the condition, the score (higher is better) and the order."""
+    """A full-text search: where to select from, the condition, the order, and the score (higher is better).
+
+    Without a score hits are scored by their place: a score that is weighed by how many records the whole
+    table has, and how long they are, would tell one namespace about the others.
+    """
 
     source: FromClause
     condition: ColumnElement[bool]
-    score: ColumnElement[float]
     order: tuple[ColumnElement[object], ...]
+    score: ColumnElement[float] | None = None
 
 
 class Dialect(Protocol):
@@ -91,7 +95,6 @@ class Sqlite:
         return TextMatch(
             source=index.join(tables.memories, column("seq") == index.c.rowid),
             condition=index.c[name].op("MATCH")(expression),
-            score=-index.c.rank,
             order=(index.c.rank,),  # alone, so that FTS5 sorts and the join is made for the best only
         )
 
@@ -157,7 +160,6 @@ class Mysql:
         return TextMatch(
             source=tables.memories,
             condition=score,
-            score=score,
             order=(score.desc(), tables.memories.c.id),
         )
 

@@ -230,15 +230,17 @@ class SqlMemoryStore:
         match = self._dialect.match(self._tables, words, every=every)
         statement = (
             statements.records(self._tables)
-            .add_columns(match.score)
+            .add_columns(*([] if match.score is None else [match.score]))
             .select_from(match.source)
             .where(match.condition, condition)
             .order_by(*match.order)
             .limit(limit)
         )
         return [
-            MemorySearchResult.assemble({"memory": read_item(row), "score": float(row[4])})
-            for row in self._read(statement)
+            MemorySearchResult.assemble(
+                {"memory": read_item(row), "score": 1 / place if match.score is None else float(row[4])}
+            )
+            for place, row in enumerate(self._read(statement), start=1)
         ]
 
     def _by_vector(self, embedding: Embedding, search: Search) -> list[MemorySearchResult]:
