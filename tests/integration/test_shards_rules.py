@@ -1,6 +1,8 @@
 """Who takes shards, how many there are, what commands show of them, and what ordinary queues keep."""
 
 import json
+import os
+import signal
 import time
 from collections.abc import Iterator
 
@@ -62,6 +64,15 @@ def test_another_number_of_shards_stops_a_worker(fleet: Fleet) -> None:
     eventually(lambda: not worker.alive, 20)
     assert "SHARD_COUNT_MISMATCH" in worker.logs()
     assert fleet.owners() == {}
+
+
+def test_another_number_of_shards_stops_a_publish(fleet: Fleet) -> None:
+    """A sender whose settings disagree with the deployment's number of shards sends nothing."""
+    fleet.broker.set("ditto:default:shards:count", 8)
+    with pytest.raises(PublishError, match="SHARD_COUNT_MISMATCH") as caught:
+        fleet.append("s", "s-1")
+    assert caught.value.details == {"deployment": 8, "settings": fleet.shards}
+    assert list(fleet.broker.scan_iter(match="ditto.ctx.*")) == []
 
 
 def test_two_deployments_do_not_share_a_broker(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -173,14 +184,44 @@ def test_dead_letters_can_be_dropped(fleet: Fleet) -> None:
     assert fleet.broker.llen("ditto.ctx.0:dead") == 0
 
 
-def test_health_fails_without_a_worker_and_without_a_store(fleet: Fleet) -> None:
-    """The probe's exit code follows the worker and the state store."""
+def test_health_fails_without_a_worker(fleet: Fleet) -> None:
+    """The probe's exit code follows the worker."""
     assert ditto("health").exit_code == 1
     worker = fleet.start()
     eventually(lambda: ditto("health").exit_code == 0, 20)
     assert ditto("health", "--worker", "other@nowhere").exit_code == 1
     worker.stop()
     assert ditto("health").exit_code == 1
+
+
+def test_health_fails_while_a_worker_stands_still(fleet: Fleet) -> None:
+    """A worker that is stopped has no report within two leases, and is healthy again when it goes on."""
+    worker = fleet.start()
+    eventually(lambda: ditto("health").exit_code == 0, 20)
+    os.kill(worker.pid, signal.SIGSTOP)
+    stopped = eventually(lambda: (shown := ditto("health")).exit_code == 1 and shown, 20)
+    assert "no worker has reported" in stopped.output
+    os.kill(worker.pid, signal.SIGCONT)
+    eventually(lambda: ditto("health").exit_code == 0, 20)
+
+
+def test_health_fails_while_the_state_store_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The probe asks the store itself; without the broker it fails with a typed line too."""
+    with Fleet(own_state=True) as fleet:
+        for name, value in fleet.env.items():
+            monkeypatch.setenv(name, value)
+        fleet.start()
+        eventually(lambda: ditto("health").exit_code == 0, 20)
+        fleet.state_server.kill()
+        without_state = ditto("health")
+        fleet.state_server.start()
+        eventually(lambda: ditto("health").exit_code == 0, 20)
+        fleet.server.kill()
+        without_broker = ditto("health")
+        fleet.server.start()
+    assert (without_state.exit_code, "the state store is unreachable" in without_state.output) == (1, True)
+    assert without_broker.exit_code == 1
+    assert "STATE_BACKEND_UNAVAILABLE" in without_broker.output
 
 
 def test_ordinary_queues_are_redelivered_after_the_visibility_timeout(fleet: Fleet) -> None:
