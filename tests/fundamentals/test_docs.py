@@ -103,6 +103,14 @@ def test_every_command_is_documented() -> None:
     assert sorted(re.findall(r"^\| `ditto (\w+)` \|", operations(), re.MULTILINE)) == sorted(COMMANDS)
 
 
+def test_every_metric_is_documented() -> None:
+    """docs/operations.md has a row for every metric, and for no other."""
+    rows = re.findall(r"^\| `(ditto_\w+)` \|", operations(), re.MULTILINE)
+    source = (ROOT / "ditto_tasks" / "metrics" / "exposition.py").read_text("utf-8")
+    named = set(re.findall(r'\(\s*"(ditto_\w+)"', source))
+    assert sorted(row.removesuffix("_total") for row in rows) == sorted(named)
+
+
 def test_every_coordination_key_is_documented() -> None:
     """docs/operations.md has a row for each key that the workers' table of keys can name."""
     keys = Keys("blue")
