@@ -99,7 +99,7 @@ def test_a_refused_action_is_shown_to_the_model() -> None:
 
 
 def test_a_delivery_is_named_after_its_step() -> None:
-    """A model's own ids repeat from run to run; receivers that know a delivery by its id must not be misled."""
+    """A model's own ids repeat from run to run, and a receiver may know a delivery by its id."""
     tells: JsonValue = [{"name": "t", "inputSchema": {}, "targetNode": "INTERACTION.OUTPUT"}]
     told = sampled("1")
     told["output"]["actionRequests"][0]["targetNode"] = "INTERACTION.OUTPUT"
