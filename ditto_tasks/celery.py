@@ -35,6 +35,7 @@ from ditto_tasks.routing import Router, worker_queues
 from ditto_tasks.serialization import CONTENT_TYPE, NAME, register_content_type
 from ditto_tasks.settings import Settings, check_visibility_timeout, load_settings
 from ditto_tasks.task import Handler
+from ditto_tasks.worker.addresses import celery_address
 from ditto_tasks.worker.connection import GuardedConnection
 from ditto_tasks.worker.request import QUIET_TASK
 from ditto_tasks.worker.signals import on_shard_tick
@@ -200,11 +201,14 @@ def configuration(settings: Settings, nodes: NodeTable) -> dict[str, Any]:  # Ce
 
 
 def _connections(settings: Settings, visibility_s: int) -> dict[str, object]:
-    broker, results = settings.connections.broker_url, settings.connections.result_backend_url
+    urls = settings.connections.broker_url, settings.connections.result_backend_url
+    broker, results = (None if url is None else celery_address(url.get_secret_value()) for url in urls)
     return {
-        "broker_url": LOCAL_BROKER if broker is None else broker.get_secret_value(),
-        "result_backend": LOCAL_RESULTS if results is None else results.get_secret_value(),
+        "broker_url": LOCAL_BROKER if broker is None else broker.url,
+        "result_backend": LOCAL_RESULTS if results is None else results.url,
+        "result_backend_transport_options": {} if results is None else dict(results.options),
         "broker_transport_options": {
+            **({} if broker is None else broker.options),
             "visibility_timeout": visibility_s,
             "socket_timeout": SOCKET_TIMEOUT_S,
             "socket_connect_timeout": CONNECT_TIMEOUT_S,

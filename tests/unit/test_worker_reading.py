@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ditto_tasks.cli.health import trouble_of
+from ditto_tasks.errors import SettingsError
 from ditto_tasks.state.addresses import parse_address
-from ditto_tasks.worker.addresses import broker_address
+from ditto_tasks.worker.addresses import broker_address, celery_address
 from ditto_tasks.worker.dead_letters import read_letter
 from ditto_tasks.worker.inspection import WorkerReport, deadline_ms, sent_ms
 
@@ -41,6 +42,28 @@ def test_sentinels_become_one_address() -> None:
     address = parse_address(broker_address(conf))
     assert (address.kind, address.service, address.db) == ("sentinel", "main", 3)
     assert (address.hosts, address.password) == ((("a", 1), ("b", 2)), "pw")
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "redis+sentinel://a:1,b:2/main/3",
+        "redis+sentinel://:p%40w@a:1/main/0",
+        "redis+sentinel://u:pw@a:1,b:26379/main/3?sentinel_username=w&sentinel_password=s%26",
+    ],
+)
+def test_an_address_that_celery_is_given_comes_back(url: str) -> None:
+    """Workers and Celery mean the same Sentinels, service, database and credentials."""
+    told = celery_address(url)
+    assert told.url.startswith("sentinel://")
+    assert parse_address(broker_address(Conf(told.url, dict(told.options)))) == parse_address(url)
+
+
+def test_celery_gets_other_addresses_as_they_are() -> None:
+    """Only Sentinel's form differs; with TLS it is refused, as Celery would leave it out."""
+    assert celery_address("rediss://h/1") == ("rediss://h/1", {})
+    with pytest.raises(SettingsError, match="UNSUPPORTED_URL"):
+        celery_address("rediss+sentinel://a/main/0")
 
 
 def test_the_time_of_sending_comes_from_a_header() -> None:
