@@ -13,9 +13,11 @@ PERMANENT = "none"
 
 @dataclass(frozen=True)
 class KeyRow:
-    """A row of the table of keys: a name with `<placeholders>`, and its TTL in words."""
+    """A row of the table of keys: a name with `<placeholders>`, and the rest in words."""
 
     name: str
+    database: str
+    kind: str
     ttl: str
 
     def matches(self, key: str) -> bool:
@@ -28,7 +30,9 @@ def documented_keys() -> list[KeyRow]:
     """The rows of the table of Redis keys in docs/operations.md."""
     section = OPERATIONS.read_text("utf-8").split(HEADING, 1)[1].split("\n## ", 1)[0]
     rows = [line.strip("| ").split(" | ") for line in section.splitlines() if line.startswith("| `")]
-    return [KeyRow(name=cells[0].strip(" `"), ttl=cells[3].strip()) for cells in rows]
+    return [
+        KeyRow(cells[0].strip(" `"), cells[1].strip(), cells[2].strip(), cells[3].strip()) for cells in rows
+    ]
 
 
 def keys_without_ttl(client: "redis.Redis") -> list[str]:
