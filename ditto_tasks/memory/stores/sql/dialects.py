@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeAlias
 
 from ditto_tasks.memory.stores.sql.core import (
     ARRAY,
@@ -38,6 +38,10 @@ _COMMON_IN_POSTGRESQL: Final = """
 """
 
 
+TextRows: TypeAlias = Sequence[Mapping[str, str]]
+Parameters: TypeAlias = TextRows | Mapping[str, list[str]]
+
+
 @dataclass(frozen=True, slots=True)
 class TextMatch:
     """A full-text search: where to select from, the condition, the order, and the score (higher is better).
@@ -57,6 +61,10 @@ class Dialect(Protocol):
 
     def insert_absent(self, target: Table) -> Insert:
         """An INSERT that leaves out rows whose unique key is there already, and counts the others."""
+        ...
+
+    def insert_all(self, target: Table, rows: TextRows) -> tuple[Insert, Parameters]:
+        """An INSERT of rows of text, of which there are some, and its parameters."""
         ...
 
     def match(self, tables: Tables, words: Sequence[str], *, every: bool) -> TextMatch:
@@ -87,6 +95,9 @@ class Sqlite:
 
     def insert_absent(self, target: Table) -> Insert:
         return sqlite_insert(target).on_conflict_do_nothing().execution_options(preserve_rowcount=True)
+
+    def insert_all(self, target: Table, rows: TextRows) -> tuple[Insert, Parameters]:
+        return insert(target), rows
 
     def match(self, tables: Tables, words: Sequence[str], *, every: bool) -> TextMatch:
         name = f"{tables.name}_words"
@@ -122,6 +133,12 @@ class Postgresql:
     def insert_absent(self, target: Table) -> Insert:
         return postgresql_insert(target).on_conflict_do_nothing().execution_options(preserve_rowcount=True)
 
+    def insert_all(self, target: Table, rows: TextRows) -> tuple[Insert, Parameters]:
+        """One statement with a list a column: a statement a row would cost several times as much."""
+        values = {name: [row[name] for row in rows] for name in rows[0]}
+        columns = [func.unnest(bindparam(name, type_=ARRAY(String))) for name in values]
+        return insert(target).from_select(list(values), select(*columns)), values
+
     def match(self, tables: Tables, words: Sequence[str], *, every: bool) -> TextMatch:
         query = func.websearch_to_tsquery("simple", (" " if every else " or ").join(words))
         rank = func.ts_rank_cd(tables.memories.c.words, query)
@@ -153,6 +170,9 @@ class Mysql:
     def insert_absent(self, target: Table) -> Insert:
         # IGNORE would also shorten values that are too long: what is written is checked before
         return insert(target).prefix_with("IGNORE").execution_options(preserve_rowcount=True)
+
+    def insert_all(self, target: Table, rows: TextRows) -> tuple[Insert, Parameters]:
+        return insert(target), rows
 
     def match(self, tables: Tables, words: Sequence[str], *, every: bool) -> TextMatch:
         expression = " ".join(f"+{word}" if every else word for word in words)

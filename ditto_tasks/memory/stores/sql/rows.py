@@ -56,7 +56,7 @@ def metadata_columns(metadata: dict[str, JsonValue] | None) -> Row:
     return {"metadata": None if metadata is None else _json_text(metadata)}
 
 
-def facet_rows(namespace: str, items: Iterable[MemoryItem]) -> list[Row]:
+def facet_rows(namespace: str, items: Iterable[MemoryItem]) -> list[dict[str, str]]:
     """What filters may ask about these records."""
     return [
         {"namespace": namespace, "path": path, "value": value, "memory_id": item.id}

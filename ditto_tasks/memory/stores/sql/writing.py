@@ -22,7 +22,7 @@ from ditto_tasks.memory.records import (
     same_record,
 )
 from ditto_tasks.memory.stores.sql import statements
-from ditto_tasks.memory.stores.sql.core import Connection, bindparam, delete, insert, select, update
+from ditto_tasks.memory.stores.sql.core import Connection, bindparam, delete, select, update
 from ditto_tasks.memory.stores.sql.dialects import Dialect
 from ditto_tasks.memory.stores.sql.erasing import refuse_erased
 from ditto_tasks.memory.stores.sql.rows import (
@@ -152,7 +152,7 @@ class Batch:
     def _insert_facets(self, connection: Connection, items: Sequence[MemoryItem]) -> None:
         rows = facet_rows(self.namespace, items)
         if rows:
-            connection.execute(insert(self.tables.facets), rows)
+            connection.execute(*self.dialect.insert_all(self.tables.facets, rows))
 
     def _known(self, connection: Connection, keys: Sequence[str]) -> dict[str, MemoryItem]:
         if not keys:
