@@ -51,6 +51,14 @@ def _wait_on() -> None:
     """Of a mutation that waits for its entry: its log is asked before anything may end it."""
 
 
+def recorded_outcome(call: TaskCall) -> Outcome | None:
+    """What a mutation came to, as its operation log has it; None if it left no mark there, or is none."""
+    opened = call.dependencies.context()
+    if not _commits(call) or opened.services.state_store is None:
+        return None
+    return _mutation_store(call, opened).recall(Scope.parse(call.wire["scope"]))
+
+
 def _commits(call: TaskCall) -> bool:
     if "scope" not in call.wire or call.node == "CONTEXT.SELECT":
         return False

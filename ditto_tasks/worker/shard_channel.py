@@ -11,9 +11,9 @@ from celery.utils.log import get_logger
 from celery.worker import state
 from kombu.transport.virtual.base import Message
 
-from ditto_tasks.errors import DeadLettered
 from ditto_tasks.sharding import shard_queue
-from ditto_tasks.worker.dead_letters import CODE, ReadingChannel, letter_entry, tell_caller
+from ditto_tasks.worker.burial import farewell
+from ditto_tasks.worker.dead_letters import ReadingChannel, letter_entry, tell_caller
 from ditto_tasks.worker.guard import open_envelope
 from ditto_tasks.worker.keys import EPOCH_HEADER, REFUSE_HEADER
 from ditto_tasks.worker.peeks import Peeks
@@ -112,9 +112,8 @@ class ConsumerOutlet:
     def bury(self, delivery: Delivery) -> None:
         message, taken = self._channel.open(delivery), delivery.taken
         logger.error("Shard %d: a message that %d workers died of is given up", delivery.shard, taken.deaths)
-        reason = f"{taken.deaths} workers died while they ran this message"
         try:
-            tell_caller(self._consumer.app, message, DeadLettered(CODE, reason, {"deaths": taken.deaths}))
+            tell_caller(self._consumer.app, message, farewell(self._consumer.app, message, taken.deaths))
         except Exception as exc:  # noqa: BLE001 -- an errback that can't be sent must not keep the shard from going on
             logger.error("Not everybody could be told of a dead letter: %s", type(exc).__name__)
         entry = letter_entry(message, taken.message, taken.deaths)

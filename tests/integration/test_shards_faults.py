@@ -58,6 +58,21 @@ def test_the_third_death_sends_a_message_to_the_dead_letters(
     assert deaths.read_text() == "xxxx"
 
 
+def test_a_dead_letter_says_what_was_committed(fleet: Fleet) -> None:
+    """Workers that die after the commit leave a change behind, and its caller hears which version it made."""
+    deaths = fleet.folder / "deaths"
+    first = fleet.start()
+    fleet.suffer("late", "late-1", f"die-with:{deaths}")
+    version = fleet.receipt("late-1")["version"]
+    first.stop()
+    deaths.touch()
+    options = {"operationId": "late-1"}
+    fleet.send("late", "late-2", "CONTEXT.LOAD", **suffering(f"die-with:{deaths}"), ditto=options)
+    run_until_dead(fleet, 3)
+    assert fleet.code("late-2") == "DEAD_LETTERED"
+    assert fleet.result("late-2")["result"]["exc_message"][2] == {"deaths": 3, "version": version}
+
+
 def test_a_chord_and_its_errback_hear_of_a_dead_letter(fleet: Fleet) -> None:
     """A dead letter in the header of a chord fails the chord's body, which nobody would run."""
     deaths = fleet.folder / "deaths"

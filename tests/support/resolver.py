@@ -1,4 +1,4 @@
-"""A resolver whose references say what a mutation should suffer: `wait:1.5`, `until:/path`, `die:/path`."""
+"""A resolver whose references make a mutation suffer: wait:1.5, until:/path, die:/path, die-with:/path."""
 
 import os
 import signal
@@ -25,7 +25,7 @@ class SufferingResolver:
         elif kind == "until":
             Path(f"{argument}.started").touch()
             eventually(Path(argument).exists, FOREVER_S)
-        elif kind == "die":
+        elif kind == "die" or (kind == "die-with" and Path(argument).exists()):
             with Path(argument).open("a") as deaths:
                 deaths.write("x")
             os.kill(os.getpid(), signal.SIGKILL)
