@@ -10,6 +10,7 @@ from redis.asyncio.connection import Connection, SSLConnection, UnixDomainSocket
 
 from ditto_tasks.errors import SettingsError
 from ditto_tasks.state.addresses import ServerAddress, parse_address
+from ditto_tasks.worker.addresses import SENTINEL
 
 TIMEOUT_S: Final = 10.0  # of connecting, and of an answer that is not waited for
 HEALTH_CHECK_S: Final = 15.0  # a subscription that hears nothing asks this often whether it is still there
@@ -19,6 +20,8 @@ CONNECTION_ERRORS: Final = (redis.ConnectionError, redis.TimeoutError, OSError)
 
 def open_async(url: str, *, connections: int) -> redis.asyncio.Redis:
     """A client of the server at `url` for one event loop; connects when first used."""
+    if url.startswith(SENTINEL):
+        raise _unsupported("sentinel")
     address = parse_address(url)
     options = {**_options(address), "max_connections": connections, "timeout": None}
     pool = redis.asyncio.BlockingConnectionPool(connection_class=_kind(address), **options)
@@ -46,5 +49,9 @@ def _options(address: ServerAddress) -> dict[str, Any]:  # keyword arguments of 
         case "single":
             ((host, port),) = address.hosts
             return {**options, "host": host, "port": port, "socket_timeout": TIMEOUT_S}
-    message = f"clients cannot wait on a {address.kind} address for results and events"
-    raise SettingsError("UNSUPPORTED_URL", message)
+    raise _unsupported(address.kind)
+
+
+def _unsupported(kind: str) -> SettingsError:
+    message = f"event loops cannot wait on a {kind} address for results and events; `Ditto` can"
+    return SettingsError("UNSUPPORTED_URL", message)

@@ -2,12 +2,13 @@
 
 import pytest
 
+from ditto_tasks.client.connections import open_async
 from ditto_tasks.client.methods import DOMAINS, Method
 from ditto_tasks.client.models import Receipt, read_context, read_selection
 from ditto_tasks.client.protocol import Finished, finished, node_call, outcome
 from ditto_tasks.client.streams import events_key, events_of
 from ditto_tasks.context import Context, ContextSelection
-from ditto_tasks.errors import Cancelled, ContextError, ServiceError
+from ditto_tasks.errors import Cancelled, ContextError, ServiceError, SettingsError
 from ditto_tasks.models import Scope
 from ditto_tasks.nodes import NODES
 
@@ -80,3 +81,10 @@ def test_events_are_read_from_a_streams_entries():
     assert events_of(entries) == [("1-0", "step", {"a": 1})]
     assert events_of(None) == []
     assert events_key("d", "t") == "ditto:d:events:t"
+
+
+@pytest.mark.parametrize("url", ["sentinel://a:1/0;sentinel://b:2/0", "redis+sentinel://a/main/0"])
+def test_an_event_loop_says_that_it_cannot_wait_behind_sentinel(url: str) -> None:
+    """In either form of the address, and without showing it."""
+    with pytest.raises(SettingsError, match="UNSUPPORTED_URL: event loops cannot wait on a sentinel address"):
+        open_async(url, connections=1)
