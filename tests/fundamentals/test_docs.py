@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from support.keys import documented_keys
@@ -10,6 +11,7 @@ from support.keys import documented_keys
 from ditto_tasks.cli import COMMANDS
 from ditto_tasks.nodes import NODES, ORDINARY_QUEUES
 from ditto_tasks.pipelines.bindings import BINDINGS
+from ditto_tasks.pipelines.models import AnswerOptions, FlowName
 from ditto_tasks.sharding import shard_queue
 from ditto_tasks.task import TaskOptions
 from ditto_tasks.worker.keys import Keys, dead_key, inflight_key
@@ -83,6 +85,16 @@ def test_every_binding_and_option_is_documented() -> None:
     rows = {part: re.findall(r"^\| `([^`]+)` \|", body, re.MULTILINE) for part, body in sections(text)}
     assert sorted(rows["Bindings"]) == sorted(BINDINGS)
     assert sorted(rows["Options"]) == sorted(field.alias or "" for field in TaskOptions.model_fields.values())
+
+
+def test_every_flow_and_option_of_an_answer_is_documented() -> None:
+    """docs/tasks.md has a row for every flow, and names what `answer` takes."""
+    part = dict(sections((ROOT / "docs" / "tasks.md").read_text("utf-8")))["Pipelines and flows"]
+    assert [name for name in ("answer", *get_args(FlowName)) if f"\n| {name} |" not in part] == []
+    assert (
+        sorted(AnswerOptions.__annotations__.keys() - {"deadline_ms"} - set(re.findall(r"`(\w+)`", part)))
+        == []
+    )
 
 
 def sections(text: str) -> Iterator[tuple[str, str]]:
