@@ -103,9 +103,8 @@ def run_sessions(file: Path) -> None:
         "select": lambda: [nodes.select(context=each, purpose="infer", query="refund") for each in loaded],
         "compress": lambda: [nodes.compress(context=each, max_tokens=4_000) for each in loaded],
     }
-    print(
-        f"{len(sessions)} sessions, {sum(len(each.items) for each in loaded)} items, {baseline_ms:.1f} ms of JSON"
-    )
+    items = sum(len(each.items) for each in loaded)
+    print(f"{len(sessions)} sessions, {items} items, {baseline_ms:.1f} ms of JSON")
     for name, run in runs.items():
         taken_ms = best_ms(run, 5)
         print(f"  {name:9}{taken_ms:7.2f} ms  {taken_ms / baseline_ms:5.2f}x")

@@ -11,7 +11,6 @@ from __future__ import annotations
 import tempfile
 import zlib
 from collections.abc import Sequence
-from importlib import import_module
 from typing import Final
 
 from ditto_tasks.cancellation import CancelToken
