@@ -13,6 +13,9 @@ from support.deployments import Deployment, deployment
 from support.memories import remember
 from support.workers import BROKER_DB, CONTEXT_DB, RESULT_DB
 
+from ditto_tasks.batch.models import Row
+from ditto_tasks.batch.rows import BatchRows
+from ditto_tasks.canonical import scope_key
 from ditto_tasks.cli import celery_group
 from ditto_tasks.client.sync import Ditto
 from ditto_tasks.errors import Cancelled, ContextError
@@ -21,6 +24,8 @@ from ditto_tasks.memory.stores.sql import SqlMemoryStore
 from ditto_tasks.models import Scope
 from ditto_tasks.state.encoding import operations_key, state_key
 from ditto_tasks.tenants import owner_key
+from ditto_tasks.worker.dead_letters import ReadingChannel, letter_entry, read_letter
+from ditto_tasks.worker.guard import open_envelope
 
 WAIT_S = 30.0
 DATABASES = (BROKER_DB, RESULT_DB, CONTEXT_DB)
@@ -170,3 +175,38 @@ def test_a_waiting_call_of_an_erased_session_does_nothing(
             pending.get(WAIT_S)
         with redis.Redis.from_url(idle.server.redis_url(CONTEXT_DB)) as contexts:
             assert not contexts.exists(state_key(Scope(session_id="a:s")))
+
+
+def test_rows_of_batch_runs_are_erased(running: Deployment, client: Ditto) -> None:
+    """Rows that name a session's items go with it, also when its context expired long ago; others' stay."""
+    tenant = f"t{uuid4().hex}"
+    theirs, others = Scope(session_id=f"{tenant}:s"), Scope(session_id=f"{tenant}x:s")
+    with redis.Redis.from_url(running.server.redis_url(BROKER_DB)) as broker:
+        rows = BatchRows(broker, deployment="default", run=tenant)
+        rows.own([theirs, others])
+        made = [
+            Row(scope=scope_key(scope), status="compressed", removed_ids=("item",))
+            for scope in (theirs, others)
+        ]
+        rows.put(made, told="t")
+        assert erase(running, "--tenant", tenant)["batch rows"] == (1, 0)
+        assert [row.scope for row in rows.final()] == [scope_key(others)]
+
+
+def test_dead_letters_are_erased(word: str) -> None:
+    """A dead letter with a session's call goes with it; another session's stays."""
+    with (
+        deployment() as idle,
+        Ditto(idle.settings) as sender,
+        redis.Redis.from_url(idle.server.redis_url(BROKER_DB)) as broker,
+    ):
+        for session in ("a:s", "b:s"):
+            sender.context.load(scope={"sessionId": session}, sources=[{"id": "a", "content": word}])
+            [queue] = broker.keys("ditto.ctx.*[0-9]")
+            raw = broker.rpop(queue)
+            envelope = open_envelope(raw, queue.decode())
+            broker.lpush(f"{queue.decode()}:dead", letter_entry(ReadingChannel().read(envelope), raw, 3))
+        broker.delete(*broker.keys("ditto:default:of:*"))  # as after their time
+        assert erase(idle, "--tenant", "a")["dead letters"] == (1, 0)
+        left = [raw for key in broker.keys("*:dead") for raw in broker.lrange(key, 0, -1)]
+        assert [read_letter("", raw).scope_hash for raw in left] == [scope_key(Scope(session_id="b:s"))]

@@ -8,6 +8,7 @@ from support.retrieval import Letters
 
 from ditto_tasks.errors import MemoryError, SettingsError
 from ditto_tasks.memory import MemoryNodes, ScopedMemory
+from ditto_tasks.memory.erasure import TOMBSTONE_KEEP_MS, Subject
 from ditto_tasks.memory.opening import open_store
 from ditto_tasks.memory.stores.qdrant import QdrantMemoryStore
 from ditto_tasks.settings import default_settings
@@ -87,6 +88,29 @@ def test_opened_by_url(tmp_path: Path) -> None:
         open_store(default_settings(env))
     store = open_store(default_settings({**env, "DITTO_WORKER_MEMORY_EMBEDDING_DIMENSIONS": "3"}))
     assert isinstance(store, QdrantMemoryStore)
+    store.close()
+
+
+@pytest.mark.parametrize("subject", [Subject("session", "a:s"), Subject("tenant", "a")])
+def test_erasure_leaves_no_point_and_refuses_late_writes(tmp_path: Path, subject: Subject) -> None:
+    """Records, by namespace and by key, and operations go; look-alikes stay; for a week writes are ERASED."""
+    now_ms = [1_000_000_000_000]
+    store = open_local(tmp_path, clock_ms=lambda: now_ms[0])
+    for namespace in ("a:s", "ab:s"):
+        nodes = MemoryNodes(ScopedMemory(store, namespace))
+        output(nodes.write({"memories": [{"content": namespace}]}, operation_id="op"))
+        remember(MemoryNodes(store), namespace, key=f"{namespace}/1")
+    assert store.remaining(subject) == {"memories": 2, "memory operations": 1}
+    store.erase(subject)
+    assert store.remaining(subject) == {"memories": 0, "memory operations": 0}
+    assert contents(MemoryNodes(ScopedMemory(store, "ab:s")).query({})) == ["ab:s"]
+    assert contents(MemoryNodes(store).query({})) == ["ab:s"]
+    assert contents(MemoryNodes(store).search({"query": "as", "limit": 10})) == ["ab:s"]
+    theirs, draft = MemoryNodes(ScopedMemory(store, "a:s")), {"memories": [{"content": "late"}]}
+    assert code(theirs.write(draft, operation_id="op")) == "ERASED"
+    assert code(MemoryNodes(store).write({"memories": [{"content": 1, "key": "a:s/2"}]})) == "ERASED"
+    now_ms[0] += TOMBSTONE_KEEP_MS
+    assert output(theirs.write(draft))
     store.close()
 
 
