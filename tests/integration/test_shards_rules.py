@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 from support.fleet import QUIET, Fleet
 from support.polling import eventually
+from support.resolver import suffering
 from support.workers import client_app
 
 from ditto_tasks.cli import celery_group
@@ -109,7 +110,8 @@ def test_a_solo_pool_takes_no_shards(fleet: Fleet) -> None:
 def test_one_place_in_the_pool_serves_all_shards(fleet: Fleet, pool: str) -> None:
     """With `-c 1` messages of many shards wait for each other, and each counts as started once it runs."""
     gate = fleet.folder / "one"
-    fleet.suffer("slow", "slow-1", f"until:{gate}")
+    wire = suffering(f"until:{gate}")  # an ordinary task, whose end tells shards nothing
+    fleet.app.send_task("CONTEXT.LOAD", kwargs=wire, task_id="slow-1")
     fleet.worker(args=[*QUIET, "-P", pool, "-c", "1"]).start()
     eventually((fleet.folder / "one.started").exists, 30)
     (other,) = fleet.sessions_beside("slow", 1)
