@@ -115,7 +115,7 @@ def open_provider(name: str, provider: Provider) -> ModelProvider:
         return ExtractiveProvider()
     path = f"DITTO_SHARED_PROVIDER_{re.sub('[^A-Z0-9]', '_', name.upper())}_KIND"
     if provider.kind not in KINDS:
-        raise SettingsError("INVALID_SETTING", f"{path}: no such kind of provider", {"path": path})
+        raise SettingsError("INVALID_SETTINGS", f"{path}: no such kind of provider", {"path": path})
     module, attribute = KINDS[provider.kind]
     try:
         opener = cast("Callable[..., ModelProvider]", getattr(import_module(module), attribute))

@@ -104,10 +104,10 @@ def _built_in(settings: Settings, services: Mapping[str, object]) -> list[Tool]:
 def _workspace(settings: Settings) -> Path:
     path = "workers.interaction.workspace"
     if settings.interaction.workspace is None:
-        raise SettingsError("INVALID_SETTING", f"{path}: the commands need a folder", {"path": path})
+        raise SettingsError("INVALID_SETTINGS", f"{path}: the commands need a folder", {"path": path})
     workspace = Path(settings.interaction.workspace)
     if not workspace.is_dir():
-        raise SettingsError("INVALID_SETTING", f"{path}: is not a folder", {"path": path})
+        raise SettingsError("INVALID_SETTINGS", f"{path}: is not a folder", {"path": path})
     return workspace
 
 

@@ -23,6 +23,7 @@ STATUS_OF: Final[Mapping[str, int]] = {
     "STATE_CONFLICT": 409,
     "OPERATION_MISMATCH": 409,
     "CANCELLED": 409,
+    "ERASED": 410,
     "MESSAGE_TOO_LARGE": 413,
     "BODY_TOO_LARGE": 413,
     "INVALID_INPUT": 422,
@@ -40,6 +41,7 @@ STATUS_OF: Final[Mapping[str, int]] = {
     "STATE_STORE_UNAVAILABLE": 503,
     "STATE_OUTCOME_UNKNOWN": 503,
     "FENCED": 503,
+    "DEPLOYMENT_MISMATCH": 503,
     "TIMEOUT": 504,
 }
 RETRY_AFTER: Final[Mapping[int, int]] = {429: RETRY_AFTER_S, 503: UNAVAILABLE_AFTER_S}

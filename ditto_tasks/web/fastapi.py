@@ -61,6 +61,7 @@ DESCRIPTIONS: Final[Mapping[int, str]] = {
     403: "The caller belongs to no tenant",
     404: "No such task of this tenant",
     409: "The state or the operation is another one than the request says; the current version",
+    410: "The session or its tenant was erased",
     413: "The body is too large",
     422: "Invalid; the path names the field",
     429: "Too many calls wait for this session",
@@ -154,7 +155,7 @@ def _add_context(router: APIRouter, service: WebService, caller: object, node: s
         responses={
             200: {"headers": ETAG_HEADER},
             **_ACCEPTED,
-            **_problems(401, 403, 404, 409, 413, 422, 429, 500, 503, 504),
+            **_problems(401, 403, 404, 409, 410, 413, 422, 429, 500, 503, 504),
         },
     )
 

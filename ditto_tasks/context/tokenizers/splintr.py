@@ -34,7 +34,7 @@ def _open(encoding: str) -> AnyTokenizer:
     """Opened once: it takes some tenths of a second."""
     if not INSTALLED:
         raise SettingsError(
-            "EXTRA_MISSING", "counting a model's tokens needs the extra: pip install 'ditto-tasks[tokens]'"
+            "MISSING_EXTRA", "counting a model's tokens needs the extra: pip install 'ditto-tasks[tokens]'"
         )
     return Tokenizer.from_pretrained(encoding)
 
