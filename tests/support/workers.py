@@ -134,8 +134,10 @@ class WorkerProcess:
 
     def close(self) -> None:
         """Stop, and forget the log."""
-        self.stop()
-        self._directory.cleanup()
+        try:
+            self.stop()
+        finally:
+            self._directory.cleanup()
 
 
 class Deployment:
