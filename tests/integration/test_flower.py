@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from support.batches import ditto
 from support.flower import FlowerProcess, metric
 from support.polling import eventually
 from support.workers import Deployment, environment
@@ -124,6 +125,23 @@ def test_a_pipeline_is_visible_step_by_step(flower: FlowerProcess, client: Ditto
     assert {"CONTEXT.UPDATE", "CONTEXT.SELECT", "INFER.REASONING.SAMPLE"} <= shown
     text = flower.get("/metrics").text
     assert metric(text, "flower_events_total", type="task-succeeded", task="CONTEXT.SELECT") >= 1
+
+
+def test_a_batch_is_counted_and_shows_no_scope(
+    flower: FlowerProcess, client: Ditto, deployment: Deployment, folder: Path
+) -> None:
+    """A batch run's compressions are counted by Flower, and no page names a session of it."""
+    items = [{**ITEM, "id": f"{CANARY}-{number}"} for number in range(4)]
+    for number in range(3):
+        client.context.load(scope={"sessionId": f"{CANARY}:batch-{number}"}, sources=items).get(60)
+    options = ("--match", f"{CANARY}:batch-", "--max-items", "2", "--report", str(folder / "report.jsonl"))
+    ditto(environment(deployment.server), "compress", *options, cwd=folder, code=0)
+    eventually(lambda: _succeeded(flower, "BATCH.COMPRESS") == 3, 20)
+    assert [path for path, text in flower.everything().items() if CANARY in text] == []
+
+
+def _succeeded(flower: FlowerProcess, task: str) -> float:
+    return metric(flower.get("/metrics").text, "flower_events_total", type="task-succeeded", task=task)
 
 
 def _states(flower: FlowerProcess, ids: Iterable[str]) -> set[str]:

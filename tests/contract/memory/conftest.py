@@ -1,8 +1,10 @@
 """The memory stores that every contract test runs against."""
 
+import os
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 from support.absent import absent
@@ -13,7 +15,9 @@ from support.postgres import PostgresServer, binaries
 
 from ditto_tasks.memory import MemoryNodes
 
-EVERY_STORE = ("sqlite", "postgresql", "mariadb", "qdrant")
+# `qdrant://host:port` of a server for tests, where there is one
+QDRANT_URL = os.environ.get("DITTO_TEST_QDRANT_URL")
+EVERY_STORE = ("sqlite", "postgresql", "mariadb", "qdrant", *(["qdrant-server"] if QDRANT_URL else []))
 NUMBERS = count(1)  # one table a test, so that tests of one server don't meet
 
 
@@ -51,6 +55,8 @@ def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Backend:
         return Backend("sqlite", f"sqlite:///{tmp_path / 'memory.db'}", "memories")
     if request.param == "qdrant":
         return Backend("qdrant", f"qdrant+local://{tmp_path}/memories", "memories")
+    if request.param == "qdrant-server":
+        return Backend("qdrant", f"{QDRANT_URL}/test-{uuid4().hex}", "memories")
     fixture = "postgres" if request.param == "postgresql" else "mariadb"
     server: PostgresServer | MariadbServer = request.getfixturevalue(fixture)
     empty = Backend(request.param, server.url, f"memories{next(NUMBERS)}")
