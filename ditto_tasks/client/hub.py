@@ -127,6 +127,7 @@ class ResultHub:
 
     async def _look(self) -> None:
         while True:
+            _end_if_cancelled()
             await self._news.wait()
             self._news.clear()
             keys = [self._unseen.pop() for _ in range(min(len(self._unseen), LOOKED_AT_ONCE))]
