@@ -28,6 +28,7 @@ STORE_SCOPE: Final = Scope(session_id="benchmark of the store")
 SCRIPT_KEY: Final = state_key(Scope(session_id="benchmark of a script"))
 SET_KEY: Final = state_key(Scope(session_id="benchmark of SET"))
 KEYS: Final = (state_key(SCOPE), operations_key(SCOPE))
+SCOPE_TEXT: Final = '{"sessionId":"bench"}'  # as the log keeps it
 SET_ONLY: Final = "redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2]) return 1"
 HASH: Final = "0" * 64
 
@@ -57,7 +58,7 @@ def steps(client: StateClient, context: Context) -> dict[str, Step]:
         client.get(KEYS[0])
         old, new = current[0], str(uuid4())
         about = (f"op:{new[:32]}", HASH, "1")
-        reply = client.evalsha(commit.sha1, 2, *KEYS, *about, old, under(new))
+        reply = client.evalsha(commit.sha1, 2, *KEYS, *about, SCOPE_TEXT, old, under(new))
         assert reply == 1
         current[0] = new
 
