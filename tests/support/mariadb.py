@@ -16,8 +16,11 @@ START_S = 60.0
 def programs() -> tuple[str, str] | None:
     """The server and the program that makes its files; None where there is no MariaDB."""
     path = f"{os.defpath}:/usr/sbin"
-    server, install = shutil.which("mariadbd", path=path), shutil.which("mariadb-install-db", path=path)
-    return None if server is None or install is None else (server, install)
+    # the last is called by the second, and comes in another package
+    server, install, defaults = (
+        shutil.which(name, path=path) for name in ("mariadbd", "mariadb-install-db", "my_print_defaults")
+    )
+    return (server, install) if server and install and defaults else None
 
 
 class MariadbServer:
