@@ -11,6 +11,7 @@ from ditto_tasks.interaction.values import ExternalError, OutputReceipt
 from ditto_tasks.json_values import JsonObject
 from ditto_tasks.settings import Settings
 from ditto_tasks.state.redis import open_state_client
+from support.counting import count_call
 
 NAME = "support.flows_extension:acting"
 TOOLS = ("note", "upper")
@@ -43,9 +44,7 @@ def acting(settings: Settings) -> Extension:
     client = open_state_client(url.get_secret_value())
 
     def note(arguments: JsonObject, call: ActionCall) -> object:
-        key = f"test:{arguments['key']}"
-        times = int(client.incr(key))
-        client.expire(key, 600)
+        times = count_call(client, arguments["key"])
         if arguments.get("hang"):
             threading.Event().wait(600)
         if "ends" in arguments:

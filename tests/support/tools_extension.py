@@ -7,6 +7,7 @@ from ditto_tasks.interaction.base import ActionCall, Tool
 from ditto_tasks.json_values import JsonObject
 from ditto_tasks.settings import Settings
 from ditto_tasks.state.redis import open_state_client
+from support.counting import count_call
 
 NAME = "support.tools_extension:tools"
 ANY = {"type": "object"}
@@ -18,18 +19,13 @@ def tools(settings: Settings) -> Extension:
     assert url is not None
     client = open_state_client(url.get_secret_value())
 
-    def note(key: object) -> int:
-        count = int(client.incr(f"test:{key}"))
-        client.expire(f"test:{key}", 600)
-        return count
-
     def count(arguments: JsonObject, call: ActionCall) -> object:
         if arguments.get("hang") == "before":
-            note(f"{arguments['key']}:hangs")
+            count_call(client, f"{arguments['key']}:hangs")
             threading.Event().wait(600)
-        times = note(arguments["key"])
+        times = count_call(client, arguments["key"])
         if arguments.get("hang") == "after":
-            note(f"{arguments['key']}:hangs")
+            count_call(client, f"{arguments['key']}:hangs")
             threading.Event().wait(600)
         threading.Event().wait(float(str(arguments.get("take_s", 0))))
         return {"times": times}
