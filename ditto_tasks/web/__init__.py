@@ -6,8 +6,8 @@ from ditto_tasks.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from ditto_tasks.web.failures import Refusal, refusal_of
-    from ditto_tasks.web.fastapi import create_router
     from ditto_tasks.web.models import AnswerBody
+    from ditto_tasks.web.router import create_router
     from ditto_tasks.web.service import WebService, own_memories
 
 __all__ = ["AnswerBody", "Refusal", "WebService", "create_router", "own_memories", "refusal_of"]
@@ -16,7 +16,7 @@ _HOMES: Final = {
     "AnswerBody": "ditto_tasks.web.models",
     "Refusal": "ditto_tasks.web.failures",
     "WebService": "ditto_tasks.web.service",
-    "create_router": "ditto_tasks.web.fastapi",
+    "create_router": "ditto_tasks.web.router",
     "own_memories": "ditto_tasks.web.service",
     "refusal_of": "ditto_tasks.web.failures",
 }

@@ -1,9 +1,10 @@
-"""The router: the only file that knows FastAPI. What the routes do is in `service.py`."""
+"""What routes are made of: the only file that knows FastAPI. `router.py` puts them together."""
 
 # annotations are evaluated: FastAPI reads them, and some name what is known only when a router is made
 
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
+from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Final
 
@@ -12,32 +13,20 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from sse_starlette import EventSourceResponse, ServerSentEvent
 
-from ditto_tasks.client import AsyncDitto, Event
+from ditto_tasks.client import Event
 from ditto_tasks.errors import DittoError
 from ditto_tasks.json_values import InvalidJson, JsonValue, decode, encode
 from ditto_tasks.tenants import is_tenant
 from ditto_tasks.web.failures import Refusal, invalid, invalid_field, no_tenant, refusal_of, too_large
-from ditto_tasks.web.headers import HeaderError, etag, expected_version, prefers_async
-from ditto_tasks.web.models import (
-    CONTEXT_BODIES,
-    CONTEXT_QUERIES,
-    AnswerBody,
-    ContextAnswer,
-    Problem,
-    TaskState,
-)
-from ditto_tasks.web.service import (
-    WAIT_S,
-    AnswerOptionsOf,
-    ContextCall,
-    WebService,
-    as_seen,
-    own_memories,
-    shown,
-)
+from ditto_tasks.web.headers import HeaderError
+from ditto_tasks.web.models import Problem, TaskState
+from ditto_tasks.web.service import WebService, shown
+
+__all__ = ["APIRouter", "EventSourceResponse", "Query", "Request", "Response"]  # and what is defined here
 
 MAX_BODY_BYTES: Final = 1024 * 1024
 PING_S: Final = 15  # a silent stream says something this often, so that nothing between takes it for dead
+SEND_S: Final = 30  # a reader that takes nothing for so long is gone, whatever its connection says
 
 Session = Annotated[str, Path(min_length=1, max_length=512, description="the tenant's own name of a session")]
 TaskId = Annotated[str, Path(min_length=1, max_length=128)]
@@ -69,35 +58,26 @@ DESCRIPTIONS: Final[Mapping[int, str]] = {
     503: "The broker or the state store cannot be reached",
     504: "The deadline of the call has passed",
 }
-_ACCEPTED: Final[Responses] = {
+ACCEPTED: Final[Responses] = {
     202: {"model": TaskState, "description": "The task runs", "headers": LOCATION_HEADER}
 }
 
 
-def create_router(
-    client: AsyncDitto,
-    *,
-    tenant: Callable[..., object],
-    answer_options: AnswerOptionsOf = own_memories,
-    max_body_bytes: int = MAX_BODY_BYTES,
-    wait_s: float = WAIT_S,
-) -> APIRouter:
-    """Routes over `client`, to be included in an application under a prefix of its choice.
+@dataclass(frozen=True, slots=True)
+class Routes:
+    """A router that is being filled: what its routes ask, and whom they serve."""
 
-    `tenant` is a dependency of the application: it authenticates the request (and raises if it cannot)
-    and returns the tenant's name. `answer_options` says for a tenant what the answering pipeline searches
-    and which model answers. Bodies over `max_body_bytes` are refused; after `wait_s` a request answers 202.
-    """
-    service = WebService(client, answer_options, wait_s)
+    router: APIRouter
+    service: WebService
+    caller: object  # FastAPI's dependency that gives the tenant's name; stands in `Annotated`
+
+
+def open_routes(service: WebService, tenant: Callable[..., object], max_body_bytes: int) -> Routes:
+    """A router without routes, whose bodies are limited and whose errors have one form."""
     router = APIRouter(
         route_class=_route_class(service, max_body_bytes), lifespan=_closing(service), tags=["ditto"]
     )
-    caller = Depends(_named(tenant))
-    for node in CONTEXT_BODIES:
-        _add_context(router, service, caller, node)
-    _add_answer(router, service, caller)
-    _add_tasks(router, service, caller)
-    return router
+    return Routes(router, service, Depends(_named(tenant)))
 
 
 def _named(tenant: Callable[..., object]) -> Callable[..., Awaitable[str]]:
@@ -120,92 +100,9 @@ def _closing(service: WebService) -> Callable[[object], AbstractAsyncContextMana
     return lifespan
 
 
-def _add_context(router: APIRouter, service: WebService, caller: object, node: str) -> None:
-    name = node.rpartition(".")[2].lower()
-    body_model, query_model = CONTEXT_BODIES[node], CONTEXT_QUERIES[node]
-
-    async def call(
-        request: Request,
-        tenant: Annotated[str, caller],
-        session_id: Session,
-        body: body_model,  # type: ignore[valid-type]  # known when the router is made, when FastAPI reads it
-        query: Annotated[query_model, Query()],  # type: ignore[valid-type]  # the same
-        if_match: IfMatch = None,
-        idempotency_key: Key = None,
-        prefer: Prefer = None,
-    ) -> Response:
-        version = expected_version(if_match)
-        asked = ContextCall(tenant, session_id, node, body, query, version, idempotency_key)
-        task_id = await service.submit(asked, len(await request.body()))
-        end = await service.end(task_id, wait=not prefers_async(prefer))
-        if end is None:
-            return _accepted(request, tenant, task_id)
-        if end.error is not None:
-            raise end.error
-        return _context_answer(tenant, task_id, end.result)
-
-    router.add_api_route(
-        f"/sessions/{{session_id}}/context/{name}",
-        call,
-        methods=["POST"],
-        name=f"ditto_context_{name}",
-        summary=node,
-        description=body_model.__doc__,
-        response_model=ContextAnswer,
-        responses={
-            200: {"headers": ETAG_HEADER},
-            **_ACCEPTED,
-            **_problems(401, 403, 404, 409, 410, 413, 422, 429, 500, 503, 504),
-        },
-    )
-
-
-def _add_answer(router: APIRouter, service: WebService, caller: object) -> None:
-    @router.post(
-        "/sessions/{session_id}/answer",
-        name="ditto_answer",
-        status_code=202,
-        response_model=TaskState,
-        responses={**_ACCEPTED, **_problems(401, 403, 413, 422, 429, 503)},
-    )
-    async def answer(
-        request: Request, tenant: Annotated[str, caller], session_id: Session, body: AnswerBody
-    ) -> Response:
-        """Start the answering pipeline. Its task tells of its steps, and ends with the answer."""
-        return _accepted(request, tenant, await service.answer(tenant, session_id, body))
-
-
-def _add_tasks(router: APIRouter, service: WebService, caller: object) -> None:
-    problems = _problems(401, 403, 404, 422, 503)
-
-    @router.get("/tasks/{task_id}", name=TASK_ROUTE, response_model=TaskState, responses=problems)
-    async def state(tenant: Annotated[str, caller], task_id: TaskId) -> Response:
-        """How a task stands, with its result or why it failed."""
-        return _json(200, await service.state(tenant, task_id))
-
-    @router.get(
-        "/tasks/{task_id}/events",
-        name="ditto_task_events",
-        response_class=EventSourceResponse,
-        responses={200: EVENTS, **problems},
-    )
-    async def events(
-        tenant: Annotated[str, caller], task_id: TaskId, last_event_id: LastEventId = None
-    ) -> EventSourceResponse:
-        """What a running task says, as server-sent events; after the last one the stream ends."""
-        heard = await service.events(tenant, task_id, last_event_id)
-        return EventSourceResponse(_frames(heard), ping=PING_S)
-
-    @router.delete(
-        "/tasks/{task_id}",
-        name="ditto_cancel",
-        status_code=202,
-        response_model=TaskState,
-        responses=problems,
-    )
-    async def cancel(tenant: Annotated[str, caller], task_id: TaskId) -> Response:
-        """Ask a task to stop; what it has committed stands."""
-        return _json(202, await service.cancel(tenant, task_id))
+def event_stream(events: AsyncGenerator[Event, None]) -> EventSourceResponse:
+    """The answer that sends these events; a reader that takes none for a while is let go."""
+    return EventSourceResponse(_frames(events), ping=PING_S, send_timeout=SEND_S)
 
 
 async def _frames(events: AsyncGenerator[Event, None]) -> AsyncIterator[ServerSentEvent]:
@@ -214,28 +111,20 @@ async def _frames(events: AsyncGenerator[Event, None]) -> AsyncIterator[ServerSe
             yield ServerSentEvent(data=encode(event.data).decode(), event=event.type, id=event.id or None)
 
 
-def _accepted(request: Request, tenant: str, task_id: str) -> Response:
+def accepted(request: Request, tenant: str, task_id: str) -> Response:
+    """The task runs; its address says how it stands."""
     location = request.url_for(TASK_ROUTE, task_id=task_id).path
-    return _json(202, shown(tenant, task_id, None), {"Location": location})
+    return json_answer(202, shown(tenant, task_id, None), {"Location": location})
 
 
-def _context_answer(tenant: str, task_id: str, result: JsonValue) -> Response:
-    seen = as_seen(tenant, result)
-    told = seen if isinstance(seen, dict) else {}
-    known = {name: value for name, value in told.items() if value is not None}
-    version = known.get("version")
-    return _json(
-        200, {"taskId": task_id, **known}, {"ETag": etag(version)} if isinstance(version, str) else {}
-    )
-
-
-def _json(status: int, body: JsonValue, headers: Mapping[str, str] = NO_HEADERS) -> Response:
+def json_answer(status: int, body: JsonValue, headers: Mapping[str, str] = NO_HEADERS) -> Response:
     """Our own encoding: it takes every text that a context may hold. Nobody between may keep it."""
     shown_headers = {"Cache-Control": "no-store", **headers}
     return Response(encode(body), status, shown_headers, media_type="application/json")
 
 
-def _problems(*statuses: int) -> Responses:
+def problems(*statuses: int) -> Responses:
+    """These refusals as OpenAPI shows them."""
     retried = {429, 503}
     return {
         status: {
@@ -295,7 +184,7 @@ def _route_class(service: WebService, max_body_bytes: int) -> type[APIRoute]:
                     return await handle(limited)
                 except REFUSED as error:
                     refusal = _refusal(error, max_body_bytes)
-                return _json(refusal.status, refusal.body, refusal.headers)
+                return json_answer(refusal.status, refusal.body, refusal.headers)
 
             return answer
 

@@ -11,6 +11,7 @@ from ditto_tasks.client import AsyncDitto
 from ditto_tasks.client.connections import open_async
 from ditto_tasks.client.protocol import Finished
 from ditto_tasks.client.waiting import ResultReader
+from ditto_tasks.keys import Keys
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis
@@ -38,7 +39,7 @@ class TaskLookup:
     async def tenant(self, task_id: str) -> str | None:
         """The tenant that was stored when the task was published."""
         servers = await self._opened()
-        stored = await servers.broker.get(f"ditto:{servers.deployment}:tenant:{task_id}")
+        stored = await servers.broker.get(Keys(servers.deployment).tenant(task_id))
         return stored.decode() if isinstance(stored, bytes) else stored
 
     async def end(self, task_id: str) -> Finished | None:

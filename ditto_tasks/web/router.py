@@ -1,0 +1,34 @@
+"""The router that applications mount. What its routes do is in `service.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ditto_tasks.client import AsyncDitto
+from ditto_tasks.web.fastapi import MAX_BODY_BYTES, APIRouter, open_routes
+from ditto_tasks.web.models import CONTEXT_BODIES
+from ditto_tasks.web.service import WAIT_S, AnswerOptionsOf, WebService, own_memories
+from ditto_tasks.web.session_routes import add_answer, add_context
+from ditto_tasks.web.task_routes import add_tasks
+
+
+def create_router(
+    client: AsyncDitto,
+    *,
+    tenant: Callable[..., object],
+    answer_options: AnswerOptionsOf = own_memories,
+    max_body_bytes: int = MAX_BODY_BYTES,
+    wait_s: float = WAIT_S,
+) -> APIRouter:
+    """Routes over `client`, to be included in an application under a prefix of its choice.
+
+    `tenant` is a dependency of the application: it authenticates the request (and raises if it cannot)
+    and returns the tenant's name. `answer_options` says for a tenant what the answering pipeline searches
+    and which model answers. Bodies over `max_body_bytes` are refused; after `wait_s` a request answers 202.
+    """
+    routes = open_routes(WebService(client, answer_options, wait_s), tenant, max_body_bytes)
+    for node in CONTEXT_BODIES:
+        add_context(routes, node)
+    add_answer(routes)
+    add_tasks(routes)
+    return routes.router
