@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from ditto_tasks.keys import Keys
 from ditto_tasks.lua_source import lua_source
 
 CANVAS_TTL_MS: Final = 48 * 3_600_000  # as long as the effects of its tasks are known
@@ -20,27 +21,12 @@ EFFECT: Final = "effect:"
 ROW: Final = "row:"
 
 
-def owned(deployment: str, owner: str) -> str:
-    """The list of a session or tenant, by its owner key."""
-    return f"ditto:{deployment}:of:{owner}"
-
-
-def caused(deployment: str, root: str) -> str:
-    """The list of a root."""
-    return f"ditto:{deployment}:of:root:{root}"
-
-
-def erased_mark(deployment: str, owner: str) -> str:
-    """The key that exists for a while after an owner was erased."""
-    return f"ditto:{deployment}:erased:{owner}"
-
-
-def notes(deployment: str, owners: tuple[str, ...], name: str) -> Iterable[tuple[str, str]]:
+def notes(keys: Keys, owners: tuple[str, ...], name: str) -> Iterable[tuple[str, str]]:
     """(list, member) pairs: what a session has is on its list, and the session on its tenant's."""
     if owners:
-        yield owned(deployment, owners[0]), name
+        yield keys.owned(owners[0]), name
     for tenant in owners[1:]:
-        yield owned(deployment, tenant), owners[0]
+        yield keys.owned(tenant), owners[0]
 
 
 def note_script() -> str:

@@ -7,8 +7,9 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from ditto_tasks.belongings import CALL, CANVAS_TTL_MS, TASK, caused, erased_mark, note_script, notes
+from ditto_tasks.belongings import CALL, CANVAS_TTL_MS, TASK, note_script, notes
 from ditto_tasks.errors import Cancelled, ContextError, DittoError, PublishError
+from ditto_tasks.keys import Keys
 from ditto_tasks.redis_replies import clock_ms, text
 from ditto_tasks.sharding import DEPLOYMENT_KEY
 from ditto_tasks.tenants import owner_key, owner_keys
@@ -68,7 +69,7 @@ class Coordination:
 
     def check_shard_count(self, count: int) -> None:
         """Fix whose shards these are and how many, for ever; or refuse what differs from what was fixed."""
-        key = self._key("shards:count")
+        key = self._keys.shard_count
         with self.clients() as client, client.pipeline(transaction=False) as pipe:
             pipe.set(DEPLOYMENT_KEY, self.deployment, nx=True)
             pipe.set(key, count, nx=True)
@@ -96,9 +97,9 @@ class Coordination:
             return
         with self.clients() as client, client.pipeline(transaction=False) as pipe:
             pipe.llen(call.shard_queue or "")
-            pipe.exists(*(erased_mark(self.deployment, owner) for owner in owners or ("",)))
+            pipe.exists(*(self._keys.erased(owner) for owner in owners or ("",)))
             if call.tenant is not None:
-                pipe.set(self._key(f"tenant:{call.task_id}"), call.tenant, px=call.ttl_ms)
+                pipe.set(self._keys.tenant(call.task_id), call.tenant, px=call.ttl_ms)
             self._note_owners(pipe, call, owners)
             depth, erased, *_ = pipe.execute()
         if erased:
@@ -108,25 +109,25 @@ class Coordination:
 
     def _note_owners(self, pipe: Pipeline, call: Admission, owners: tuple[str, ...]) -> None:
         ttl_ms = max(call.ttl_ms, CANVAS_TTL_MS) if call.in_canvas else call.ttl_ms
-        for key, name in notes(self.deployment, owners, CALL + call.root_id):
+        for key, name in notes(self._keys, owners, CALL + call.root_id):
             pipe.eval(note_script(), 1, key, ttl_ms, name)
         self._note_task(pipe, call.task_id, call.root_id)
 
     def _note_task(self, pipe: Pipeline, task_id: str, root_id: str) -> None:
         if root_id != task_id:
-            root = caused(self.deployment, root_id)
+            root = self._keys.caused(root_id)
             pipe.eval(note_script(), 1, root, CANVAS_TTL_MS, TASK + task_id)
 
     def tenant(self, task_id: str) -> str | None:
         """The tenant that the sender of a task belonged to."""
         with self.clients() as client:
-            stored = client.get(self._key(f"tenant:{task_id}"))
+            stored = client.get(self._keys.tenant(task_id))
         return None if stored is None else text(stored)
 
     def cancel(self, task_id: str) -> None:
         """Ask for a task to stop; it is asked before it runs and wherever it looks."""
         with self.clients() as client:
-            client.set(self._key(f"cancel:{task_id}"), "1", px=CANCEL_TTL_MS)
+            client.set(self._keys.cancel(task_id), "1", px=CANCEL_TTL_MS)
 
     def interruption(self, task_id: str, root_id: str, deadline_ms: int | None) -> DittoError | None:
         """Why a task should not go on, if so. Deadlines are compared with the server's clock.
@@ -134,7 +135,7 @@ class Coordination:
         The task is noted as its root's: whoever erases that looks for its result.
         """
         with self.clients() as client, client.pipeline(transaction=False) as pipe:
-            pipe.exists(self._key(f"cancel:{task_id}"), self._key(f"cancel:root:{root_id}"))
+            pipe.exists(self._keys.cancel(task_id), self._keys.cancel_root(root_id))
             pipe.time()
             self._note_task(pipe, task_id, root_id)
             cancelled, clock, *_ = pipe.execute()
@@ -144,5 +145,6 @@ class Coordination:
             return Cancelled("TIMEOUT", "the deadline of the call has passed")
         return None
 
-    def _key(self, name: str) -> str:
-        return f"ditto:{self.deployment}:{name}"
+    @property
+    def _keys(self) -> Keys:
+        return Keys(self.deployment)

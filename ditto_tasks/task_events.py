@@ -3,8 +3,3 @@
 from typing import Final
 
 EVENTS_TTL_MS: Final = 600_000  # how long after its last event a task can still be followed
-
-
-def events_key(deployment: str, task_id: str) -> str:
-    """The stream of a task or pipeline."""
-    return f"ditto:{deployment}:events:{task_id}"

@@ -10,6 +10,7 @@ from ditto_tasks.belongings import ROW, note_script, notes
 from ditto_tasks.canonical import scope_key
 from ditto_tasks.errors import DittoError
 from ditto_tasks.json_values import decode, encode
+from ditto_tasks.keys import Keys
 from ditto_tasks.models import Scope, from_wire, to_wire
 from ditto_tasks.redis_replies import text
 from ditto_tasks.tenants import owner_keys
@@ -31,8 +32,8 @@ class BatchRows:
 
     def __init__(self, client: Redis, *, deployment: str, run: str) -> None:
         self._client = client
-        self._deployment = deployment
-        self.key = f"ditto:{deployment}:batch:{run}"
+        self._keys = Keys(deployment)
+        self.key = self._keys.batch(run)
 
     def begin(self, request: CompressRequest) -> None:
         """Name the run, or find that a run of this name is about the same."""
@@ -61,7 +62,7 @@ class BatchRows:
         with self._client.pipeline(transaction=False) as pipe:
             for scope in scopes:
                 name = f"{ROW}{self.key}:{scope_key(scope)}"
-                for key, member in notes(self._deployment, owner_keys(scope.session_id), name):
+                for key, member in notes(self._keys, owner_keys(scope.session_id), name):
                     pipe.eval(note_script(), 1, key, str(1000 * ROWS_TTL_S), member)
             pipe.execute()
 

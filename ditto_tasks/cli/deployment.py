@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, cast
 
 from ditto_tasks.celery import DittoCelery, create_app
 from ditto_tasks.errors import SettingsError
+from ditto_tasks.keys import Keys
 from ditto_tasks.nodes import ORDINARY_QUEUES
 from ditto_tasks.settings import load_settings
 from ditto_tasks.sharding import shard_queue
 from ditto_tasks.state.redis import open_state_client, translated_errors
 from ditto_tasks.worker.addresses import broker_address
 from ditto_tasks.worker.inspection import read_deployment, read_shard_count
-from ditto_tasks.worker.keys import Keys
 from ditto_tasks.worker.leases import check_deployment
 
 if TYPE_CHECKING:

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
-from ditto_tasks.belongings import CALL, EFFECT, GROUP, ROW, TASK, caused, erased_mark, owned
+from ditto_tasks.belongings import CALL, EFFECT, GROUP, ROW, TASK
 from ditto_tasks.cli.deployment import OpenDeployment
 from ditto_tasks.coordination import CANCEL_TTL_MS
 from ditto_tasks.errors import DittoError
-from ditto_tasks.infer.stores.redis import cache_index
 from ditto_tasks.json_values import decode
+from ditto_tasks.keys import Keys
 from ditto_tasks.models import Scope
 from ditto_tasks.redis_replies import text
 from ditto_tasks.state.erasure import TOMBSTONE_TTL_MS, ContextSubject
@@ -50,26 +50,26 @@ class RecordErasure:
         self._queues = deployment.queues()
         self._broker = deployment.broker
         self._results = results
-        self._name = deployment.app.settings.connections.deployment
+        self._names = Keys(deployment.app.settings.connections.deployment)
         self._subject = subject
 
     def mark(self) -> None:
         """From now on no call of the session or tenant is published."""
-        self._broker.set(erased_mark(self._name, self._subject.owner), "1", px=TOMBSTONE_TTL_MS)
+        self._broker.set(self._names.erased(self._subject.owner), "1", px=TOMBSTONE_TTL_MS)
 
     def find(self) -> Found:
         """Everything of theirs, by the lists that were kept of it."""
-        lists = [owned(self._name, self._subject.owner)]
+        lists = [self._names.owned(self._subject.owner)]
         members = self._members(lists)
-        sessions = [owned(self._name, name) for name in members if name.startswith(SESSION)]
+        sessions = [self._names.owned(name) for name in members if name.startswith(SESSION)]
         members += self._members(sessions)
         roots = _named(members, CALL)
-        causes = [caused(self._name, root) for root in roots]
+        causes = [self._names.caused(root) for root in roots]
         caused_members = self._members(causes)
         found = Found(tasks=list(dict.fromkeys([*roots, *_named(caused_members, TASK)])))
         found.rows = [_row(name) for name in _named(members, ROW)]
         found.pipelines = roots
-        found.keys = self._keys(found, roots, _named(caused_members, EFFECT))
+        found.keys = self._found_keys(found, roots, _named(caused_members, EFFECT))
         found.keys["lists"] = [*lists, *sessions, *causes]
         found.results = [RESULT + task for task in found.tasks]
         for group in _named(caused_members, GROUP):
@@ -81,9 +81,9 @@ class RecordErasure:
     def erase(self, found: Found) -> None:
         """Remove it; tasks that have not run yet are cancelled."""
         for root in found.pipelines:
-            self._broker.set(self._key("cancel:root", root), "1", px=CANCEL_TTL_MS)
+            self._broker.set(self._names.cancel_root(root), "1", px=CANCEL_TTL_MS)
         for pipeline in found.pipelines:
-            tracked = self._broker.hget(self._key("pipeline", pipeline), "list")
+            tracked = self._broker.hget(self._names.pipeline(pipeline), "list")
             if tracked:
                 self._broker.zrem(text(tracked), pipeline)
         for key, name in found.rows:
@@ -91,7 +91,7 @@ class RecordErasure:
         for letter in found.letters:
             drop(self._broker, letter)
         for entry in self._outputs(found.deliveries):
-            self._broker.xdel(self._key("output"), entry)
+            self._broker.xdel(self._names.output, entry)
         _delete(self._results, found.results)
         _delete(self._broker, [key for keys in found.keys.values() for key in keys])
 
@@ -105,13 +105,14 @@ class RecordErasure:
         counts["dead letters"] = sum(self._is_theirs(letter, gone) for letter in self._dead())
         return counts
 
-    def _keys(self, found: Found, roots: Sequence[str], effects: Sequence[str]) -> dict[str, list[str]]:
-        cache = cache_index(self._key("infer-cache:"), self._subject.owner)
+    def _found_keys(self, found: Found, roots: Sequence[str], effects: Sequence[str]) -> dict[str, list[str]]:
+        cache = self._names.cached("of", self._subject.owner)
         entries = self._members([cache])
         return {
-            "calls": [self._key("tenant", task) for task in found.tasks],
-            "pipelines": [self._key("pipeline", root) for root in roots],
-            "events": [self._key("events", task) for task in found.tasks],
+            "calls": [self._names.tenant(task) for task in found.tasks],
+            "pipelines": [self._names.pipeline(root) for root in roots],
+            "traces": [self._names.trace(root) for root in roots],
+            "events": [self._names.events(task) for task in found.tasks],
             "effects": list(effects),
             "cache entries": [*entries, *([cache] if entries else [])],
         }
@@ -129,7 +130,7 @@ class RecordErasure:
 
     def _outputs(self, deliveries: set[str]) -> list[str]:
         """Entries of the outputs' stream that stand for these deliveries."""
-        entries = cast("Entries", self._broker.xrange(self._key("output")) if deliveries else [])
+        entries = cast("Entries", self._broker.xrange(self._names.output) if deliveries else [])
         return [text(entry) for entry, fields in entries if text(fields[b"deliveryId"]) in deliveries]
 
     def _dead(self) -> Iterator[DeadLetter]:
@@ -140,9 +141,6 @@ class RecordErasure:
             return True
         scope = _scope_of(letter)
         return scope is not None and self._subject.covers(scope)
-
-    def _key(self, kind: str, name: str | None = None) -> str:
-        return f"ditto:{self._name}:{kind}" if name is None else f"ditto:{self._name}:{kind}:{name}"
 
 
 def _scope_of(letter: DeadLetter) -> Scope | None:

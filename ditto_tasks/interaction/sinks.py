@@ -12,6 +12,7 @@ from ditto_tasks.interaction.http_requests import request
 from ditto_tasks.interaction.models import OutputInput
 from ditto_tasks.interaction.values import ExternalError, OutputReceipt
 from ditto_tasks.json_values import encode
+from ditto_tasks.keys import Keys
 from ditto_tasks.models import to_wire
 
 _log = logging.getLogger(__name__)
@@ -55,7 +56,7 @@ class RedisStreamSink:
 
     def __init__(self, client: StreamClient, *, deployment: str) -> None:
         self._client = client
-        self._key = f"ditto:{deployment}:output"
+        self._key = Keys(deployment).output
 
     def deliver(self, output: OutputInput, call: ActionCall) -> OutputReceipt:  # noqa: ARG002 - the port's
         """Append one entry."""

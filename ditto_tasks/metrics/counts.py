@@ -12,6 +12,7 @@ from typing import Final
 from celery.utils.log import get_logger
 
 from ditto_tasks.coordination import BrokerClient
+from ditto_tasks.keys import Keys
 
 logger = get_logger(__name__)
 
@@ -27,7 +28,7 @@ redis.call('EXPIRE', KEYS[1], ARGV[1])
 
 def metrics_key(deployment: str) -> str:
     """Hash: a count's name with its labels -> number."""
-    return f"ditto:{deployment}:metrics"
+    return Keys(deployment).metrics
 
 
 class Counts:

@@ -15,13 +15,14 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
+from ditto_tasks.keys import Keys
 from ditto_tasks.metrics.counts import SEPARATOR, metrics_key
 from ditto_tasks.metrics.observing import LATENCY_MS
 from ditto_tasks.nodes import ORDINARY_QUEUES
 from ditto_tasks.redis_replies import text
 from ditto_tasks.sharding import SHARD_QUEUES
 from ditto_tasks.worker.inspection import ShardRow, read_shards, read_workers
-from ditto_tasks.worker.keys import Keys, dead_key
+from ditto_tasks.worker.keys import dead_key
 
 if TYPE_CHECKING:
     from redis import Redis

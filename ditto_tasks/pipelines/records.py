@@ -12,12 +12,13 @@ from typing import Final, cast
 
 from ditto_tasks.coordination import BrokerClient
 from ditto_tasks.json_values import JsonObject, JsonValue, decode, encode
+from ditto_tasks.keys import Keys
 from ditto_tasks.lua_source import lua_source
 from ditto_tasks.models import from_wire, to_wire
 from ditto_tasks.pipelines.base import END, Begun, PipelineRecord, RunState
 from ditto_tasks.pipelines.models import AnswerRequest, FlowRequest, RunRequest
 from ditto_tasks.pipelines.plan import steps_of
-from ditto_tasks.task_events import EVENTS_TTL_MS, events_key
+from ditto_tasks.task_events import EVENTS_TTL_MS
 
 _RESULT: Final = b"result:"
 
@@ -85,13 +86,13 @@ class PipelineRecords:
             return client.eval(lua_source("ditto_tasks.pipelines", script), len(keys), *keys, *args)
 
     def _record(self, pipeline: str) -> str:
-        return f"ditto:{self.deployment}:pipeline:{pipeline}"
+        return Keys(self.deployment).pipeline(pipeline)
 
     def _list(self, shard: int) -> str:
-        return f"ditto:{self.deployment}:pipelines:{shard}"
+        return Keys(self.deployment).pipelines(shard)
 
     def _with_events(self, pipeline: str) -> list[str]:
-        return [self._record(pipeline), events_key(self.deployment, pipeline)]
+        return [self._record(pipeline), Keys(self.deployment).events(pipeline)]
 
 
 def _record(pipeline: str, now_ms: int, fields: Mapping[bytes, bytes]) -> PipelineRecord:

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from ditto_tasks.json_values import InvalidJson, JsonValue, decode
+from ditto_tasks.keys import Keys
 from ditto_tasks.redis_replies import clock_ms
 from ditto_tasks.sharding import DEPLOYMENT_KEY, shard_queue
 from ditto_tasks.task import OPTIONS_KEY
-from ditto_tasks.worker.keys import SCOPE_HEADER, SENT_HEADER, Keys, dead_key, inflight_key
+from ditto_tasks.worker.keys import SCOPE_HEADER, SENT_HEADER, dead_key, inflight_key
 
 if TYPE_CHECKING:
     from redis import Redis

@@ -6,8 +6,9 @@ from importlib.resources import files
 from typing import TYPE_CHECKING
 
 from ditto_tasks.errors import SettingsError
+from ditto_tasks.keys import Keys
 from ditto_tasks.sharding import shard_queue
-from ditto_tasks.worker.keys import Keys, inflight_key
+from ditto_tasks.worker.keys import inflight_key
 
 if TYPE_CHECKING:
     from redis import Redis

@@ -15,10 +15,10 @@ from celery.utils.log import get_logger
 
 from ditto_tasks.errors import SettingsError
 from ditto_tasks.json_values import encode
+from ditto_tasks.keys import Keys
 from ditto_tasks.state.redis import open_state_client
 from ditto_tasks.worker.addresses import broker_address
 from ditto_tasks.worker.inspection import WorkerReport
-from ditto_tasks.worker.keys import Keys
 from ditto_tasks.worker.leases import LOOP_STALL_S, RENEWALS, Changes, LeaseLoop
 from ditto_tasks.worker.outage import Outage
 from ditto_tasks.worker.peeks import Peeks

@@ -9,12 +9,13 @@ import pytest
 from support.keys import documented_keys
 
 from ditto_tasks.cli import COMMANDS
+from ditto_tasks.keys import Keys
 from ditto_tasks.nodes import NODES, ORDINARY_QUEUES
 from ditto_tasks.pipelines.bindings import BINDINGS
 from ditto_tasks.pipelines.models import AnswerOptions, FlowName
 from ditto_tasks.sharding import shard_queue
 from ditto_tasks.task import TaskOptions
-from ditto_tasks.worker.keys import Keys, dead_key, inflight_key
+from ditto_tasks.worker.keys import dead_key, inflight_key
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]

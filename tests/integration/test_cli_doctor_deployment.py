@@ -11,7 +11,7 @@ from support.workers import BROKER_DB, environment
 
 from ditto_tasks.cli import celery_group
 from ditto_tasks.embedded import EmbeddedServer
-from ditto_tasks.worker.keys import Keys
+from ditto_tasks.keys import Keys
 
 Doctor = Callable[..., tuple[int, str]]
 

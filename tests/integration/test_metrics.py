@@ -17,8 +17,8 @@ from support.workers import Deployment, environment
 from ditto_tasks.cli import celery_group
 from ditto_tasks.cli.metrics import metrics_server
 from ditto_tasks.errors import DittoError
+from ditto_tasks.keys import Keys
 from ditto_tasks.metrics.exposition import exposition
-from ditto_tasks.worker.keys import Keys
 
 CANARY = "canary-3d90"
 CREDENTIAL = "prometheus:for-tests-only"

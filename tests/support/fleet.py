@@ -12,9 +12,9 @@ import redis
 
 from ditto_tasks.canonical import scope_key
 from ditto_tasks.embedded import EmbeddedServer
+from ditto_tasks.keys import Keys
 from ditto_tasks.sharding import shard_of
 from ditto_tasks.worker.inspection import ShardRow, read_shards
-from ditto_tasks.worker.keys import Keys
 from support.polling import eventually
 from support.resolver import FACTORY, suffering
 from support.workers import BROKER_DB, CONTEXT_DB, RESULT_DB, WorkerProcess, client_app, environment

@@ -2,8 +2,9 @@
 
 from redis import Redis
 
+from ditto_tasks.keys import Keys
 from ditto_tasks.sharding import shard_queue
-from ditto_tasks.worker.keys import Keys, inflight_key
+from ditto_tasks.worker.keys import inflight_key
 from ditto_tasks.worker.scripts import ShardScripts
 
 KEYS = Keys("test")

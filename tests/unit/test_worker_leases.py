@@ -10,7 +10,7 @@ from support.shards import KEYS, LEASE_MS, Deployment
 
 from ditto_tasks.embedded import EmbeddedServer
 from ditto_tasks.errors import SettingsError
-from ditto_tasks.worker.keys import Keys
+from ditto_tasks.keys import Keys
 from ditto_tasks.worker.leases import Changes, LeaseLoop
 from ditto_tasks.worker.scripts import ShardScripts
 

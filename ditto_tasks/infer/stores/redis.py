@@ -9,15 +9,15 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import Final, Protocol, cast
 
-from ditto_tasks.belongings import erased_mark
 from ditto_tasks.errors import InferError, StateBackendError
 from ditto_tasks.infer.models import CacheKey
 from ditto_tasks.infer.stores.memory import cache_name
 from ditto_tasks.json_values import JsonObject, JsonValue, decode, encode
+from ditto_tasks.keys import Keys
 from ditto_tasks.lua_source import lua_source
 from ditto_tasks.models import Scope
 from ditto_tasks.state.redis import translated_errors
-from ditto_tasks.task_events import EVENTS_TTL_MS, events_key
+from ditto_tasks.task_events import EVENTS_TTL_MS
 from ditto_tasks.tenants import owner_key, owner_keys
 
 _log = logging.getLogger(__name__)
@@ -49,8 +49,7 @@ class RedisInferCache:
 
     def __init__(self, client: RedisClient, *, deployment: str) -> None:
         self._client = client
-        self._deployment = deployment
-        self._prefix = f"ditto:{deployment}:infer-cache:"
+        self._keys = Keys(deployment)
 
     def lookup(self, key: CacheKey) -> tuple[bool, JsonValue]:
         """One round trip."""
@@ -64,8 +63,8 @@ class RedisInferCache:
         if key.namespace is not None:
             indexes.append(self._index("namespace", key.namespace))
         owners = owners_of(key)
-        indexes += [cache_index(self._prefix, owner) for owner in owners]
-        marks = [erased_mark(self._deployment, owner) for owner in owners]
+        indexes += [self._keys.cached("of", owner) for owner in owners]
+        marks = [self._keys.erased(owner) for owner in owners]
         ttl = "" if ttl_ms is None else str(ttl_ms)
         if self._run("write", [self._entry(key), *indexes], encode(value), ttl, *marks) == -1:
             raise InferError("ERASED", "the session or tenant was erased; late writes are refused")
@@ -78,19 +77,14 @@ class RedisInferCache:
         return cast("int", self._run("invalidate", [self._index(kind, name or "")], "index"))
 
     def _entry(self, key: CacheKey) -> str:
-        return f"{self._prefix}entry:{_digest(cache_name(key))}"
+        return self._keys.cached("entry", _digest(cache_name(key)))
 
     def _index(self, kind: str, name: str) -> str:
-        return f"{self._prefix}{kind}:{_digest(name)}"
+        return self._keys.cached(kind, _digest(name))
 
     def _run(self, script: str, keys: list[str], *args: str | bytes) -> object:
         with translated_errors():
             return self._client.eval(lua_source("ditto_tasks.infer", script), len(keys), *keys, *args)
-
-
-def cache_index(prefix: str, owner: str) -> str:
-    """The index of what a session or tenant has in the cache, by its owner key."""
-    return f"{prefix}of:{owner}"
 
 
 def owners_of(key: CacheKey) -> list[str]:
@@ -111,7 +105,7 @@ class TaskEvents:
         self, client: RedisClient, *, deployment: str, task_id: str, now: Callable[[], float] = time.monotonic
     ) -> None:
         self._client = client
-        self._key = events_key(deployment, task_id)
+        self._key = Keys(deployment).events(task_id)
         self._now = now
         self._text: list[str] = []
         self._flushed_s = float("-inf")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 from typing import Final, Literal, Protocol, cast
 
-from ditto_tasks.belongings import caused
 from ditto_tasks.canonical import canonical_json
 from ditto_tasks.interaction.base import Claim, ClaimState, EffectKey
 from ditto_tasks.interaction.ledger import LEASE_MS, TTL_MS
+from ditto_tasks.keys import Keys
 from ditto_tasks.lua_source import lua_source
 from ditto_tasks.state.redis import translated_errors
 
@@ -28,7 +28,7 @@ class RedisEffectStore:
         self, client: ScriptClient, *, deployment: str, lease_ms: int = LEASE_MS, ttl_ms: int = TTL_MS
     ) -> None:
         self._client = client
-        self._deployment = deployment
+        self._keys = Keys(deployment)
         self._lease_ms = lease_ms
         self._ttl_ms = ttl_ms
 
@@ -45,6 +45,10 @@ class RedisEffectStore:
         """One round trip; see lua/execute.lua."""
         return self._run("execute", key, holder, self._lease_ms) == 1
 
+    def release(self, key: EffectKey, *, holder: str) -> bool:
+        """One round trip; see lua/release.lua."""
+        return self._run("release", key, holder) == 1
+
     def renew(self, key: EffectKey, *, holder: str) -> bool:
         """One round trip; see lua/renew.lua."""
         return self._run("renew", key, holder, self._lease_ms) == 1
@@ -56,10 +60,10 @@ class RedisEffectStore:
 
     def _run(self, script: str, key: EffectKey, *args: str | bytes | int) -> object:
         with translated_errors():
-            root = caused(self._deployment, key.root or key.step)
+            root = self._keys.caused(key.root or key.step)
             source = lua_source("ditto_tasks.interaction", script)
             return self._client.eval(source, 2, self._name(key), root, *args)
 
     def _name(self, key: EffectKey) -> str:
         named = canonical_json([key.owner, key.step, key.position])
-        return f"ditto:{self._deployment}:effect:{hashlib.sha256(named.encode('utf-8')).hexdigest()}"
+        return self._keys.effect(hashlib.sha256(named.encode("utf-8")).hexdigest())
