@@ -10,7 +10,7 @@ LEVELS: tuple[tuple[int, str], ...] = (
     (
         1,
         r"json_values|frozen_json|lazy_exports|canonical|cancellation|entry_limit|event_loop|sharding|tenants"
-        r"|belongings|lua_source|redis_replies|task_events"
+        r"|belongings|keys|lua_source|redis_replies|task_events|tracing"
         r"|settings(\..+)?",
     ),
     (2, r"models"),
@@ -24,7 +24,10 @@ LEVELS: tuple[tuple[int, str], ...] = (
     ),
     (8, r"dependencies|embedded|extensions"),
     (9, r"nodes|serialization|task"),
-    (10, r"coordination|interruptions|publishing|routing|metrics(\..+)?|pipelines|batch|worker(\..+)?"),
+    (
+        10,
+        r"coordination|interruptions|open_telemetry|publishing|routing|metrics(\..+)?|pipelines|batch|worker(\..+)?",
+    ),
     (11, r"celery|node_task|result_backend"),
     (12, r"client(\..+)?"),
     (13, r"(cli|web|__main__)(\..+)?"),
