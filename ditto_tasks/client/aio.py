@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import aclosing
+from contextvars import copy_context
 from types import TracebackType
 from typing import Generic, Self, TypeVar, Unpack, cast
 from uuid import uuid4
@@ -14,6 +15,7 @@ from weakref import WeakKeyDictionary
 
 from ditto_tasks.client.answering import cancel_answer, start_answer, the_request
 from ditto_tasks.client.connections import open_async
+from ditto_tasks.client.event_reader import EventReader
 from ditto_tasks.client.flows import FlowCall, FlowMethods
 from ditto_tasks.client.hub import ResultHub
 from ditto_tasks.client.methods import (
@@ -26,7 +28,7 @@ from ditto_tasks.client.methods import (
 )
 from ditto_tasks.client.models import read_answer, read_json
 from ditto_tasks.client.protocol import Call, Event, Finished, node_call, outcome
-from ditto_tasks.client.streams import BLOCK_MS, FIRST, Entries, events_key, events_of
+from ditto_tasks.client.streams import BLOCK_MS, FIRST, Entries
 from ditto_tasks.client.sync import Ditto
 from ditto_tasks.client.waiting import ResultReader
 from ditto_tasks.json_values import JsonValue
@@ -78,7 +80,7 @@ class AsyncPending(Generic[R_co]):
         await self.sent()
         watch = asyncio.ensure_future(self._client.ended(self.id))
         try:
-            async with aclosing(self._client.stream(self.id, after, watch.done)) as heard:
+            async with aclosing(self._client.stream([self.id], after, watch.done)) as heard:
                 async for event in heard:
                     yield event
         finally:
@@ -171,21 +173,16 @@ class AsyncDitto(FlowMethods):
         return await asyncio.wrap_future(self._submit(work))
 
     async def stream(
-        self, task_id: str, after: str, ended: Callable[[], bool]
+        self, task_ids: Sequence[str], after: str, ended: Callable[[], bool]
     ) -> AsyncGenerator[Event, None]:
-        """A task's events on a connection of their own, until it has ended and nothing more comes."""
+        """The events of tasks on a connection of their own, until they have ended and nothing more comes."""
         url, deployment = await self.in_order(self._broker_and_deployment)
-        client = open_async(url, connections=1)
+        reader, client = EventReader(deployment, task_ids, after), open_async(url, connections=1)
         try:
-            while True:
-                last = ended()
-                entries = await client.xread({events_key(deployment, task_id): after}, block=BLOCK_MS)
-                heard = events_of(cast("Entries | None", entries))
-                for event in heard:
+            while not reader.finished:
+                entries = await client.xread(dict(reader.asking(ended=ended())), block=BLOCK_MS)
+                for event in reader.heard(cast("Entries | None", entries)):
                     yield event
-                    after = event.id
-                if last and not heard:
-                    return
         finally:
             await client.aclose()
 
@@ -210,7 +207,7 @@ class AsyncDitto(FlowMethods):
 
     def _submit(self, work: Callable[[], R]) -> Future[R]:
         self._notice_fork()
-        return self._publisher.submit(work)
+        return self._publisher.submit(copy_context().run, work)  # a trace goes on in the thread
 
     def _notice_fork(self) -> None:
         if self._pid != os.getpid():  # threads and loops of the parent are not here

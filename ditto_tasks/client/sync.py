@@ -11,6 +11,7 @@ from uuid import uuid4
 
 from ditto_tasks.celery import DittoCelery, create_app
 from ditto_tasks.client.answering import cancel_answer, start_answer, start_flow, the_request
+from ditto_tasks.client.event_reader import EventReader
 from ditto_tasks.client.flows import FlowCall, FlowMethods, with_settings
 from ditto_tasks.client.methods import (
     ContextMethods,
@@ -22,7 +23,7 @@ from ditto_tasks.client.methods import (
 )
 from ditto_tasks.client.models import read_answer, read_json
 from ditto_tasks.client.protocol import Call, Event, node_call, outcome
-from ditto_tasks.client.streams import BLOCK_MS, FIRST, Entries, events_key, events_of
+from ditto_tasks.client.streams import BLOCK_MS, FIRST, Entries
 from ditto_tasks.client.waiting import ResultReader
 from ditto_tasks.json_values import JsonValue
 from ditto_tasks.models import Scope
@@ -56,16 +57,12 @@ class Pending(Generic[R_co]):
     def events(self, after: str = FIRST) -> Iterator[Event]:
         """What the task says while it runs, from the event after `after` on; ends when the task has ended."""
         app = self._client.app
-        key = events_key(app.settings.connections.deployment, self.id)
+        reader = EventReader(app.settings.connections.deployment, [self.id], after)
         ended = False
-        while True:
+        while not reader.finished:
             with app.coordination.clients() as client:
-                heard = events_of(cast("Entries | None", client.xread({key: after}, block=BLOCK_MS)))
-            for event in heard:
-                yield event
-                after = event.id
-            if ended and not heard:
-                return
+                entries = client.xread(dict(reader.asking(ended=ended)), block=BLOCK_MS)
+            yield from reader.heard(cast("Entries | None", entries))
             ended = ended or ResultReader(app).look(self.id) is not None
 
     def cancel(self) -> None:

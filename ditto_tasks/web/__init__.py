@@ -9,12 +9,22 @@ if TYPE_CHECKING:
     from ditto_tasks.web.models import AnswerBody
     from ditto_tasks.web.router import create_router
     from ditto_tasks.web.service import WebService, own_memories
+    from ditto_tasks.web.streams import StreamLimits
 
-__all__ = ["AnswerBody", "Refusal", "WebService", "create_router", "own_memories", "refusal_of"]
+__all__ = [
+    "AnswerBody",
+    "Refusal",
+    "StreamLimits",
+    "WebService",
+    "create_router",
+    "own_memories",
+    "refusal_of",
+]
 
 _HOMES: Final = {
     "AnswerBody": "ditto_tasks.web.models",
     "Refusal": "ditto_tasks.web.failures",
+    "StreamLimits": "ditto_tasks.web.streams",
     "WebService": "ditto_tasks.web.service",
     "create_router": "ditto_tasks.web.router",
     "own_memories": "ditto_tasks.web.service",

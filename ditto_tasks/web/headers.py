@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from ditto_tasks.client.event_reader import JOINT
+from ditto_tasks.client.streams import FIRST
+
 _ETAG: Final = re.compile(r'"([^"\x00-\x1f\x7f]+)"')
-_POSITION: Final = re.compile(r"\d{1,20}-\d{1,20}")
-_START: Final = "0"
+_PLACE: Final = re.compile(r"\d{1,20}-\d{1,20}")
 
 
 class HeaderError(ValueError):
@@ -38,11 +40,11 @@ def prefers_async(prefer: str | None) -> bool:
     return prefer is not None and "respond-async" in {part.strip().lower() for part in prefer.split(",")}
 
 
-def positions(last_event_id: str | None, streams: int) -> list[str]:
-    """Where to go on in each stream, after the event with this id."""
+def last_event(last_event_id: str | None, streams: int) -> str:
+    """After which event a reader of this many streams goes on; the start where it has heard none."""
     if not last_event_id:
-        return [_START] * streams
-    parts = last_event_id.split("_")
-    if len(parts) != streams or not all(part == _START or _POSITION.fullmatch(part) for part in parts):
+        return FIRST
+    places = last_event_id.split(JOINT)
+    if len(places) != streams or not all(place == FIRST or _PLACE.fullmatch(place) for place in places):
         raise HeaderError("Last-Event-ID", "is no id of an event of this task")
-    return parts
+    return last_event_id

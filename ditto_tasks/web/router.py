@@ -9,6 +9,7 @@ from ditto_tasks.web.fastapi import MAX_BODY_BYTES, APIRouter, open_routes
 from ditto_tasks.web.models import CONTEXT_BODIES
 from ditto_tasks.web.service import WAIT_S, AnswerOptionsOf, WebService, own_memories
 from ditto_tasks.web.session_routes import add_answer, add_context
+from ditto_tasks.web.streams import StreamLimits
 from ditto_tasks.web.task_routes import add_tasks
 
 
@@ -19,14 +20,16 @@ def create_router(
     answer_options: AnswerOptionsOf = own_memories,
     max_body_bytes: int = MAX_BODY_BYTES,
     wait_s: float = WAIT_S,
+    streams: StreamLimits = StreamLimits(),  # noqa: B008 -- it is frozen
 ) -> APIRouter:
     """Routes over `client`, to be included in an application under a prefix of its choice.
 
     `tenant` is a dependency of the application: it authenticates the request (and raises if it cannot)
     and returns the tenant's name. `answer_options` says for a tenant what the answering pipeline searches
-    and which model answers. Bodies over `max_body_bytes` are refused; after `wait_s` a request answers 202.
+    and which model answers. Bodies over `max_body_bytes` are refused; after `wait_s` a request answers 202;
+    `streams` says how many streams of events a process and a tenant may have, and how long each lasts.
     """
-    routes = open_routes(WebService(client, answer_options, wait_s), tenant, max_body_bytes)
+    routes = open_routes(WebService(client, answer_options, wait_s, streams), tenant, max_body_bytes)
     for node in CONTEXT_BODIES:
         add_context(routes, node)
     add_answer(routes)

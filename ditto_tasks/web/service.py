@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Final, TypeVar, cast
+from weakref import finalize
 
 from kombu.exceptions import OperationalError
 
@@ -25,9 +26,10 @@ from ditto_tasks.task import OPTIONS_KEY
 from ditto_tasks.tenants import session_within, tenant_session
 from ditto_tasks.web.failures import failure_of, not_found, status_of_task, unavailable
 from ditto_tasks.web.following import STREAMS, follow
-from ditto_tasks.web.headers import positions
+from ditto_tasks.web.headers import last_event
 from ditto_tasks.web.lookup import TaskLookup
 from ditto_tasks.web.models import AnswerBody, Body, CallQuery
+from ditto_tasks.web.streams import OpenStream, OpenStreams, StreamLimits
 
 PUBLISH_S: Final = 8.0  # longer than connecting may take; a caller who is told 503 comes again
 LARGE_BYTES: Final = 64 * 1024  # less is decoded and checked within a few milliseconds
@@ -76,11 +78,16 @@ class WebService:
     """Tasks of tenants over one client, which stays its owner's to close. Knows no web framework."""
 
     def __init__(
-        self, client: AsyncDitto, answer_options: AnswerOptionsOf = own_memories, wait_s: float = WAIT_S
+        self,
+        client: AsyncDitto,
+        answer_options: AnswerOptionsOf = own_memories,
+        wait_s: float = WAIT_S,
+        streams: StreamLimits = StreamLimits(),  # noqa: B008 -- it is frozen
     ) -> None:
         self._client = client
         self._answer_options = answer_options
         self._wait_s = wait_s
+        self._streams = OpenStreams(streams)
         self._lookup = TaskLookup(client)
         # one for all: several threads at work would take turns with the loop, and it would wait for each
         self._aside = ThreadPoolExecutor(max_workers=1, thread_name_prefix="ditto-bodies")
@@ -121,9 +128,12 @@ class WebService:
         self, tenant: str, task_id: str, last_event_id: str | None
     ) -> AsyncGenerator[Event, None]:
         """What a tenant's task says, after the event with this id; the last event is `end`, its state."""
-        after = positions(last_event_id, STREAMS)
+        after = last_event(last_event_id, STREAMS)
         await self._must_own(tenant, task_id)
-        return self._follow(tenant, task_id, after)
+        place = self._streams.enter(tenant)
+        events = self._follow(tenant, task_id, after, place)
+        finalize(events, place.leave)  # a reader that left before the first event runs no `finally`
+        return events
 
     async def cancel(self, tenant: str, task_id: str) -> JsonObject:
         """Ask a tenant's task to stop; how it stands."""
@@ -136,15 +146,20 @@ class WebService:
         await self._lookup.close()
         self._aside.shutdown(wait=False)
 
-    async def _follow(self, tenant: str, task_id: str, after: list[str]) -> AsyncGenerator[Event, None]:
-        """Ends without `end` where the server goes away: the reader comes again, and goes on."""
+    async def _follow(
+        self, tenant: str, task_id: str, after: str, place: OpenStream
+    ) -> AsyncGenerator[Event, None]:
+        """Without `end` where the server goes away or time is up: its reader comes again, and goes on."""
         try:
-            async with aclosing(follow(self._client, task_id, after)) as heard:
-                async for event in heard:
-                    yield event
+            async with aclosing(
+                follow(self._client, task_id, after, place.streams.limits.longest_s)
+            ) as heard:
+                async for said in heard:
+                    yield said if isinstance(said, Event) else Event("", "end", shown(tenant, task_id, said))
         except CONNECTION_ERRORS:
             return
-        yield Event("", "end", shown(tenant, task_id, await self._client.ended(task_id)))
+        finally:
+            place.leave()
 
     async def _must_own(self, tenant: str, task_id: str) -> None:
         if await answered(self._lookup.tenant(task_id)) != tenant:
