@@ -1,15 +1,39 @@
-"""Celery's Redis result backends without subscriptions at publish: whoever waits subscribes.
+"""Celery's Redis result backends without subscriptions at publish, and with nothing stored for the erased.
 
 Celery subscribes to each result when its task is sent, and once more for every member of a chord.
-Publishers would hold connections that nobody reads; in workers, one subscription a step.
+Publishers would hold connections that nobody reads; in workers, one subscription a step. And it reads a
+result before it writes it: here one script does both, and asks for tombstones too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
 
+from celery import states
 from celery.backends import redis
+from redis.exceptions import NoScriptError
+
+from ditto_tasks.belongings import GROUP
+from ditto_tasks.keys import Keys
+from ditto_tasks.lua_source import lua_sha1, lua_source
+from ditto_tasks.serialization import dumps
+from ditto_tasks.state.operations import erased
+from ditto_tasks.tenants import owners_of
+from ditto_tasks.worker.keys import TENANT_HEADER
+
+SUCCESS_BEGINS: Final = dumps({"status": states.SUCCESS})[:-1]  # the first field that Celery writes
+LASTING_S: Final = 86_400  # of a chord without a limit, for the list of what a canvas has
+GROUP_PARTS: Final = ("", ".j", ".t", ".s", ".d", ".c")  # of a chord: all keys that Celery makes for it
+
+
+def erased_result(task_id: str) -> bytes:
+    """What stands for the result of an erased task, so that whoever waits for it hears."""
+    error = erased()
+    kind = type(error)
+    result = {"exc_type": kind.__name__, "exc_message": error.args, "exc_module": kind.__module__}
+    about: dict[str, object] = {"status": states.FAILURE, "result": result, "traceback": None, "children": []}
+    return dumps({**about, "task_id": task_id})
 
 
 class WaitingConsumer(redis.ResultConsumer):  # type: ignore[name-defined,misc]  # unknown to celery-types
@@ -25,12 +49,15 @@ class WaitingConsumer(redis.ResultConsumer):  # type: ignore[name-defined,misc] 
         super().on_wait_for_pending(result, **kwargs)
 
 
-class _Quiet:
-    """What both backends do otherwise than Celery's."""
+class QuietRedisBackend(redis.RedisBackend):
+    """Publishing costs no SUBSCRIBE, and a result one round trip."""
 
     ResultConsumer: Any = WaitingConsumer
+    app: Any  # DittoCelery
     client: Any  # of redis-py
     expires: int | None
+    failure_expires: int | None
+    chord_expires: int | None
 
     def on_task_call(self, producer: object, task_id: str) -> None:
         """Do nothing where Celery would subscribe to the result."""
@@ -41,12 +68,68 @@ class _Quiet:
             pipe.publish(key, value)
             pipe.execute()
 
+    def _store_result(
+        self,
+        task_id: str,
+        result: object,
+        state: str,
+        traceback: object = None,
+        request: Any = None,  # Celery's, of many classes
+        **_options: object,
+    ) -> object:
+        """One round trip: a success that stands stays, and what belongs to the erased is not written."""
+        meta = self._get_result_meta(  # type: ignore[attr-defined]  # unknown to celery-types
+            result=result, state=state, traceback=traceback, request=request
+        )
+        expires = (self.failure_expires if state == states.FAILURE else None) or self.expires
+        keys = [self.get_key_for_task(task_id), *self._tombstones(task_id, request)]
+        value = self.encode({**meta, "task_id": task_id})
+        kept = self._run("store_result", keys, value, str(expires or ""), SUCCESS_BEGINS)
+        if kept == -1:
+            if request is not None:
+                request.erased = True  # `on_chord_part_return` asks
+            self.set(keys[0], erased_result(task_id))
+        return result
 
-class QuietRedisBackend(_Quiet, redis.RedisBackend):
-    """Publishing costs no SUBSCRIBE."""
+    def on_chord_part_return(
+        self, request: Any, state: str, result: Any, propagate: bool | None = None, **kwargs: Any
+    ) -> None:
+        """Add a result to its chord, unless it is of the erased; an erasure meanwhile finds the chord."""
+        if getattr(request, "erased", False) or not request.group or not request.id:
+            return
+        try:
+            super().on_chord_part_return(request, state, result, propagate, **kwargs)
+        finally:
+            root = request.root_id or request.id
+            keys = [self._keys.caused(root), self._keys.erased_root(root)]
+            parts = [self.get_key_for_group(request.group, part) for part in GROUP_PARTS]
+            lasting_ms = int(1000 * (self.chord_expires or LASTING_S))
+            self._run("keep_part", [*keys, *parts], str(lasting_ms), GROUP + request.group)
+
+    @property
+    def _keys(self) -> Keys:
+        return Keys(self.app.settings.connections.deployment)
+
+    def _tombstones(self, task_id: str, request: Any) -> list[str]:
+        """The tombstones that would stand against a task: of its canvas, its session and its tenant."""
+        root = getattr(request, "root_id", None) or task_id
+        scope = (getattr(request, "kwargs", None) or {}).get("scope")
+        session = scope.get("sessionId") if isinstance(scope, Mapping) else None
+        owners = owners_of(session, getattr(request, TENANT_HEADER, None))
+        return [self._keys.erased_root(root), *(self._keys.erased(owner) for owner in owners)]
+
+    def _run(self, script: str, keys: Sequence[str], *args: str | bytes) -> object:
+        return self.ensure(self._run_once, (script, keys, args))
+
+    def _run_once(self, script: str, keys: Sequence[str], args: Sequence[str | bytes]) -> object:
+        name = ("ditto_tasks", script)
+        try:
+            return self.client.evalsha(lua_sha1(*name), len(keys), *keys, *args)
+        except NoScriptError:  # first use on this server; it keeps the script from now on
+            return self.client.eval(lua_source(*name), len(keys), *keys, *args)
 
 
-class QuietSentinelBackend(_Quiet, redis.SentinelBackend):
+class QuietSentinelBackend(QuietRedisBackend, redis.SentinelBackend):
     """The same behind Sentinel."""
 
 

@@ -8,13 +8,14 @@ from collections.abc import Mapping
 from typing import Final, Literal
 
 _TENANT: Final = re.compile(r"[A-Za-z0-9._-]+")
+MARK: Final = ":"
 
 
 def tenant_session(tenant: str, session: str) -> str:
     """The session id of a tenant's session; ValueError for a name that could be read in two ways."""
-    if not _TENANT.fullmatch(tenant):
+    if not is_tenant(tenant):
         raise ValueError("a tenant's name is letters, digits, '.', '_' and '-'")
-    return f"{tenant}:{session}"
+    return f"{tenant}{MARK}{session}"
 
 
 def is_tenant(name: object) -> bool:
@@ -24,14 +25,18 @@ def is_tenant(name: object) -> bool:
 
 def session_within(tenant: str, session_id: str) -> str:
     """What `tenant_session` made this session id of; an id of another tenant stays as it is."""
-    return session_id.removeprefix(f"{tenant}:")
+    return session_id.removeprefix(f"{tenant}{MARK}")
+
+
+def tenant_in(name: object) -> str | None:
+    """The tenant of what is named `<tenant>:…`; None of what begins with no name that a tenant can have."""
+    tenant, mark, _ = name.partition(MARK) if isinstance(name, str) else ("", "", "")
+    return tenant if mark and is_tenant(tenant) else None
 
 
 def tenant_of(scope: Mapping[str, object]) -> str | None:
     """The tenant that a scope's session id names, or None."""
-    session = scope.get("sessionId")
-    tenant, colon, _ = session.partition(":") if isinstance(session, str) else ("", "", "")
-    return tenant if colon and _TENANT.fullmatch(tenant) else None
+    return tenant_in(scope.get("sessionId"))
 
 
 def owner_key(kind: Literal["session", "tenant"], name: str) -> str:
@@ -43,5 +48,12 @@ def owner_keys(session: str | None) -> tuple[str, ...]:
     """Whose the records of a session are: its own and, where its id names one, a tenant's."""
     if not session:
         return ()
-    tenant, colon, _ = session.partition(":")
-    return owner_key("session", session), *([owner_key("tenant", tenant)] if colon else [])
+    tenant = tenant_in(session)
+    return owner_key("session", session), *(() if tenant is None else (owner_key("tenant", tenant),))
+
+
+def owners_of(session: object, tenant: object) -> tuple[str, ...]:
+    """Whose a call is: its session's, and that session's tenant's; without a session its tenant's, if any."""
+    if isinstance(session, str) and session:
+        return owner_keys(session)
+    return (owner_key("tenant", tenant),) if isinstance(tenant, str) and tenant else ()

@@ -7,7 +7,7 @@ from typing import Final, TypeAlias
 
 from ditto_tasks.client.protocol import Event
 from ditto_tasks.json_values import decode
-from ditto_tasks.keys import Keys
+from ditto_tasks.task_events import events_key
 
 __all__ = ["BLOCK_MS", "FIRST", "Entries", "events_key", "events_of"]
 
@@ -15,11 +15,6 @@ BLOCK_MS: Final = 500  # how long a reader waits before it asks whether the task
 FIRST: Final = "0"
 
 Entries: TypeAlias = Sequence[tuple[bytes, Sequence[tuple[bytes, dict[bytes, bytes]]]]]
-
-
-def events_key(deployment: str, task_id: str) -> str:
-    """The stream of a task or pipeline."""
-    return Keys(deployment).events(task_id)
 
 
 def events_of(entries: Entries | None) -> list[Event]:
