@@ -12,7 +12,7 @@ from ditto_tasks.errors import Cancelled, ContextError, DittoError, PublishError
 from ditto_tasks.keys import Keys
 from ditto_tasks.redis_replies import clock_ms, text
 from ditto_tasks.sharding import DEPLOYMENT_KEY
-from ditto_tasks.tenants import owner_key, owner_keys
+from ditto_tasks.tenants import owners_of
 
 CANCEL_TTL_MS: Final = 86_400_000  # a task that has not started a day after its cancel will run
 
@@ -55,9 +55,8 @@ class Admission:
 
     @property
     def owners(self) -> tuple[str, ...]:
-        """Whose records it makes; a call without a scope may be a tenant's."""
-        alone = () if self.tenant is None else (owner_key("tenant", self.tenant),)
-        return owner_keys(self.session) or alone
+        """Whose records it makes."""
+        return owners_of(self.session, self.tenant)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,17 +90,20 @@ class Coordination:
             )
 
     def admit(self, call: Admission, *, max_depth: int) -> None:
-        """Before a publish, in one round trip: refuse a shard that is full, and note whose call it is."""
+        """Before a publish, in one round trip: note whose call it is, and refuse a shard that is full.
+
+        The note comes first: an erasure that is not seen here has not read its lists, and will find it.
+        """
         owners = call.owners
         if call.shard_queue is None and not owners:
             return
         with self.clients() as client, client.pipeline(transaction=False) as pipe:
-            pipe.llen(call.shard_queue or "")
-            pipe.exists(*(self._keys.erased(owner) for owner in owners or ("",)))
             if call.tenant is not None:
                 pipe.set(self._keys.tenant(call.task_id), call.tenant, px=call.ttl_ms)
             self._note_owners(pipe, call, owners)
-            depth, erased, *_ = pipe.execute()
+            pipe.llen(call.shard_queue or "")
+            pipe.exists(*(self._keys.erased(owner) for owner in owners or ("",)))
+            *_, depth, erased = pipe.execute()
         if erased:
             raise ContextError("ERASED", "the session or tenant was erased; late work is refused")
         if isinstance(depth, int) and depth >= max_depth:
@@ -135,7 +137,8 @@ class Coordination:
         The task is noted as its root's: whoever erases that looks for its result.
         """
         with self.clients() as client, client.pipeline(transaction=False) as pipe:
-            pipe.exists(self._keys.cancel(task_id), self._keys.cancel_root(root_id))
+            keys = self._keys
+            pipe.exists(keys.cancel(task_id), keys.cancel_root(root_id), keys.erased_root(root_id))
             pipe.time()
             self._note_task(pipe, task_id, root_id)
             cancelled, clock, *_ = pipe.execute()
