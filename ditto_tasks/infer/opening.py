@@ -42,11 +42,11 @@ class WorkerInferNodes(InferNodes):
     ledger: EffectLedger | None = None
     deployment: str = ""
 
-    def events_of(self, task_id: str) -> Emit | None:
-        """Return where a task's events go, or None without a broker."""
+    def events_of(self, task_id: str, root_id: str) -> Emit | None:
+        """Return where the events of a canvas's task go, or None without a broker."""
         if self.client is None:
             return None
-        return TaskEvents(self.client, deployment=self.deployment, task_id=task_id)
+        return TaskEvents(self.client, deployment=self.deployment, task_id=task_id, root_id=root_id)
 
     def ping(self) -> None:
         """Ask the broker's database; raises its client's errors."""

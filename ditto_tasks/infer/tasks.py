@@ -32,7 +32,7 @@ def limits_of(call: TaskCall, nodes: object) -> InferCall:
         token=call.token,
         repeat_unknown=call.options.on_unknown == "repeat",
     )
-    return limits.with_records(once=once, emit=nodes.events_of(call.task_id))
+    return limits.with_records(once=once, emit=nodes.events_of(call.task_id, call.root_id))
 
 
 HANDLERS: Mapping[str, Handler] = dict.fromkeys(NODE_TYPES, run)

@@ -18,6 +18,7 @@ from ditto_tasks.models import from_wire, to_wire
 from ditto_tasks.pipelines.base import END, Begun, PipelineRecord, RunState
 from ditto_tasks.pipelines.models import AnswerRequest, FlowRequest, RunRequest
 from ditto_tasks.pipelines.plan import steps_of
+from ditto_tasks.state.operations import erased
 from ditto_tasks.task_events import EVENTS_TTL_MS
 
 _RESULT: Final = b"result:"
@@ -32,11 +33,17 @@ class PipelineRecords:
     ttl_ms: int  # how long after its deadline a record is kept
 
     def open(self, pipeline: str, request: RunRequest, *, shard: int, deadline_ms: int) -> int:
-        """Record a new pipeline that has `deadline_ms` from now; returns when that is, since the epoch."""
+        """Record a new pipeline that has `deadline_ms` from now; returns when that is, since the epoch.
+
+        ERASED if its session or tenant was erased after it was admitted.
+        """
         last = END if isinstance(request, FlowRequest) else steps_of(request, pipeline)[-1].name
-        keys = [self._record(pipeline), self._list(shard)]
+        keys = [self._record(pipeline), self._list(shard), Keys(self.deployment).erased_root(pipeline)]
         wire = encode(to_wire(request))
-        return _int(self._run("open", keys, pipeline, wire, last, deadline_ms, self.ttl_ms))
+        deadline = self._run("open", keys, pipeline, wire, last, deadline_ms, self.ttl_ms)
+        if deadline is None:
+            raise erased()
+        return _int(deadline)
 
     def begin(self, pipeline: str, step: str) -> Begun | None:
         event = encode({"step": step, "status": "started"})

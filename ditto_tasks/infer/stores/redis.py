@@ -5,8 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import time
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Callable
 from typing import Final, Protocol, cast
 
 from ditto_tasks.errors import InferError, StateBackendError
@@ -26,22 +25,11 @@ EVENTS_KEPT: Final = 10_000  # more than a long answer has pieces
 GATHER_S: Final = 0.05  # pieces of text closer together than this travel as one
 
 
-class RedisPipeline(Protocol):
-    """Commands that go out together."""
-
-    def xadd(
-        self, name: str, fields: Mapping[str, str | bytes], *, maxlen: int, approximate: bool
-    ) -> object: ...
-    def pexpire(self, name: str, time: int) -> object: ...
-    def execute(self) -> object: ...
-
-
 class RedisClient(Protocol):
     """The part of a Redis client that these stores need."""
 
     def eval(self, script: str, numkeys: int, *keys_and_args: str | bytes | int) -> object: ...
     def hget(self, name: str, key: str) -> object: ...
-    def pipeline(self, transaction: bool) -> AbstractContextManager[RedisPipeline]: ...
 
 
 class RedisInferCache:
@@ -83,8 +71,7 @@ class RedisInferCache:
         return self._keys.cached(kind, _digest(name))
 
     def _run(self, script: str, keys: list[str], *args: str | bytes) -> object:
-        with translated_errors():
-            return self._client.eval(lua_source("ditto_tasks.infer", script), len(keys), *keys, *args)
+        return run_script(self._client, script, keys, *args)
 
 
 def owners_of(key: CacheKey) -> list[str]:
@@ -98,14 +85,22 @@ def owners_of(key: CacheKey) -> list[str]:
 class TaskEvents:
     """Emits one task's events to its stream; pieces of text that come fast are joined.
 
-    A server that can't be reached silences the stream: following a task must not break it.
+    A server that can't be reached silences the stream: following a task must not break it. The end of a
+    canvas by erasure silences it too; without a root the task is its own.
     """
 
     def __init__(
-        self, client: RedisClient, *, deployment: str, task_id: str, now: Callable[[], float] = time.monotonic
+        self,
+        client: RedisClient,
+        *,
+        deployment: str,
+        task_id: str,
+        root_id: str | None = None,
+        now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._client = client
-        self._key = Keys(deployment).events(task_id)
+        keys = Keys(deployment)
+        self._where = [keys.events(task_id), keys.erased_root(root_id or task_id)]
         self._now = now
         self._text: list[str] = []
         self._flushed_s = float("-inf")
@@ -130,15 +125,19 @@ class TaskEvents:
     def _send(self, event: JsonObject) -> None:
         if self._silent:
             return
-        fields: dict[str, str | bytes] = {"type": str(event["type"]), "data": encode(event)}
         try:
-            with translated_errors(), self._client.pipeline(transaction=False) as pipe:
-                pipe.xadd(self._key, fields, maxlen=EVENTS_KEPT, approximate=True)
-                pipe.pexpire(self._key, EVENTS_TTL_MS)
-                pipe.execute()
+            kept = (EVENTS_KEPT, EVENTS_TTL_MS)
+            sent = run_script(self._client, "emit", self._where, str(event["type"]), encode(event), *kept)
+            self._silent = sent == 0
         except StateBackendError as error:
             self._silent = True
             _log.warning("the events of a task are not sent any more: %s", error.code)
+
+
+def run_script(client: RedisClient, script: str, keys: list[str], *args: str | bytes | int) -> object:
+    """One of the scripts of this domain; its client's errors are typed."""
+    with translated_errors():
+        return client.eval(lua_source("ditto_tasks.infer", script), len(keys), *keys, *args)
 
 
 def _digest(name: str) -> str:

@@ -1,7 +1,10 @@
 -- Record a new pipeline and list it under its shard; an existing record stays as it is.
--- KEYS[1] record, KEYS[2] list of the shard
+-- KEYS[1] record, KEYS[2] list of the shard, KEYS[3] tombstone of the pipeline
 -- ARGV[1] pipeline id, [2] request as JSON, [3] last step, [4] ms until its deadline, [5] ms to keep it after that
--- returns the deadline in ms since the epoch
+-- returns the deadline in ms since the epoch, or nothing if the tombstone stands
+if redis.call("EXISTS", KEYS[3]) == 1 then
+    return nil
+end
 local time = redis.call("TIME")
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local deadline = now + tonumber(ARGV[4])
