@@ -26,6 +26,9 @@ from ditto_tasks.nodes import BATCH_QUEUE, CUSTOM_QUEUE, NODES, NodeTable, NodeT
 from ditto_tasks.pipelines.base import PipelineRecord
 from ditto_tasks.pipelines.canvas import answer_canvas, flow_task
 from ditto_tasks.pipelines.models import AnswerRequest
+from ditto_tasks.pipelines.graph_functions import Functions
+from ditto_tasks.pipelines.graph_records import GraphRecords
+from ditto_tasks.pipelines.graph_runs import GraphRuns, Message, sweep_graphs
 from ditto_tasks.pipelines.plan import Step
 from ditto_tasks.pipelines.records import PipelineRecords
 from ditto_tasks.pipelines.runs import StepRuns, register_errback
@@ -39,6 +42,7 @@ from ditto_tasks.worker.addresses import celery_address
 from ditto_tasks.worker.connection import GuardedConnection
 from ditto_tasks.worker.request import QUIET_TASK
 from ditto_tasks.worker.signals import on_shard_tick
+from ditto_tasks.worker.keys import GRAPH_HEADER
 
 __all__ = ["BATCH_QUEUE", "DittoCelery", "create_app"]
 
@@ -100,6 +104,10 @@ class DittoCelery(Celery):
         register_errback(self, self.runs)
         self.counts = Counts(settings.connections.deployment, self._broker_client)
         self._recorder = Recorder(self, self.counts, default_model=settings.connections.infer_model)
+        graph_records = GraphRecords(settings.connections.deployment, self._broker_client, results.expires_ms)
+        self.graphs = GraphRuns(
+            graph_records, lambda: self.backend, self._send_node, self._functions, lambda _: None
+        )
         self._recorder.connect()
         if settings.connections.log_format == "json":
             write_json_logs()
@@ -126,6 +134,7 @@ class DittoCelery(Celery):
     def _resend(self, record: PipelineRecord) -> None:
         if isinstance(record.request, AnswerRequest):
             answer_canvas(self, record.request, record.pipeline, record.results).apply_async()
+            sweep_graphs(shard, self.graphs)
         else:
             self.runs.go_on(record.pipeline)
 
@@ -137,6 +146,19 @@ class DittoCelery(Celery):
         found = self._handlers.get(row.name)
         if found is None:
             handlers = cast("Mapping[str, Handler]", import_module(row.handler_module).HANDLERS)
+    def _send_node(self, message: Message) -> None:
+        self.send_task(
+            message.node,
+            kwargs=message.wire,
+            task_id=message.task_id,
+            root_id=message.run,
+            headers={**message.headers, GRAPH_HEADER: 1},
+            ignore_result=True,  # what it gives is kept with its run
+        )
+
+    def _functions(self) -> Functions:
+        return self.dependencies.bindings()
+
             found = self._handlers[row.name] = handlers[row.name]
         return found
 

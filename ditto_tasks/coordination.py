@@ -36,6 +36,7 @@ class BrokerClient(Protocol):
     def get(self, key: str) -> bytes | str | None: ...
     def set(self, key: str, value: str, *, px: int) -> object: ...
     def eval(self, script: str, numkeys: int, *keys_and_args: str | bytes | int) -> object: ...
+    def delete(self, *names: str) -> object: ...
     def zrange(self, name: str, start: int, end: int) -> Sequence[bytes]: ...
     def zrem(self, name: str, *values: str) -> object: ...
     def xread(self, streams: Mapping[str, str], *, block: int) -> object: ...
@@ -130,6 +131,16 @@ class Coordination:
         """Ask for a task to stop; it is asked before it runs and wherever it looks."""
         with self.clients() as client:
             client.set(self._keys.cancel(task_id), "1", px=CANCEL_TTL_MS)
+
+    def cancel_all(self, root_id: str) -> None:
+        """Ask for all tasks of a root to stop."""
+        with self.clients() as client:
+            client.set(self._keys.cancel_root(root_id), "1", px=CANCEL_TTL_MS)
+
+    def withdraw_cancel(self, root_id: str) -> None:
+        """Let tasks of a root run again that were asked to stop."""
+        with self.clients() as client:
+            client.delete(self._keys.cancel_root(root_id))
 
     def interruption(self, task_id: str, root_id: str, deadline_ms: int | None) -> DittoError | None:
         """Why a task should not go on, if so. Deadlines are compared with the server's clock.

@@ -91,6 +91,18 @@ class Keys:
         """Sorted set: the pipelines that a shard's owner looks after."""
         return self._named(f"pipelines:{shard}")
 
+    def graph(self, run: str) -> str:
+        """Hash: the record of a graph's run."""
+        return self._named(f"graph:{run}")
+
+    def graph_part(self, run: str, part: str) -> str:
+        """What stands beside that record: outputs (hash), ready and flight (sorted sets)."""
+        return f"{self.graph(run)}:{part}"
+
+    def graphs(self, shard: int) -> str:
+        """Sorted set: the runs of graphs that a shard's owner looks after."""
+        return self._named(f"graphs:{shard}")
+
     def trace(self, run: str) -> str:
         """String: the trace to which the tasks of a run belong."""
         return self._named(f"trace:{run}")

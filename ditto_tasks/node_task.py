@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, TypeVar, cast
 
 from celery.exceptions import Ignore, Reject, TaskPredicate
 from celery.utils.log import get_logger
@@ -23,6 +23,7 @@ from ditto_tasks.errors import (
 from ditto_tasks.json_values import JsonObject, JsonValue
 from ditto_tasks.nodes import CONTEXT, NodeType
 from ditto_tasks.pipelines.bindings import BINDINGS, Binding, bind
+from ditto_tasks.pipelines.graph_runs import Delivery, Settled
 from ditto_tasks.pipelines.steps import step_of
 from ditto_tasks.routing import is_scoped
 from ditto_tasks.task import (
@@ -35,13 +36,15 @@ from ditto_tasks.task import (
     TaskOptions,
     parse_options,
 )
-from ditto_tasks.worker.keys import EPOCH_HEADER, REFUSE_HEADER, SCOPE_HEADER, TENANT_HEADER
+from ditto_tasks.worker.keys import EPOCH_HEADER, GRAPH_HEADER, REFUSE_HEADER, SCOPE_HEADER, TENANT_HEADER
 from ditto_tasks.worker.request import QuietTask
 
 if TYPE_CHECKING:
     from ditto_tasks.celery import DittoCelery
 
 logger = get_logger(__name__)
+
+T = TypeVar("T")
 
 STORE_IS_AWAY: Final = ("STATE_BACKEND_UNAVAILABLE", "STATE_OUTCOME_UNKNOWN")
 CONTEXT_REPLY_S: Final = 300  # a whole context is large and can be loaded again, so it is kept 5 minutes only
@@ -64,16 +67,33 @@ class NodeTask(QuietTask):
 
     def run(self, /, *upstream: object, **wire: Any) -> object:  # any JSON
         """Run the node's handler, as a step of its pipeline if it is one."""
+        if self.request.get(GRAPH_HEADER):
+            settled = self._graph_node()
+            return Reply(self.row.name, settled.value, settled.size)
         reply = self._step(upstream, wire)
         return reply if self.request.called_directly else Reply(self.row.name, reply)
+
+    def _graph_node(self) -> Settled:
+        run = self.request.root_id or ""
+        step = step_of(self.request.id, run) or ""
+        redelivered = bool((self.request.delivery_info or {}).get("redelivered"))
+        delivery = Delivery(run, step, self.row.domain, redelivered)
+        return self._recorded(
+            lambda: self.ditto.graphs.run_node(delivery, lambda wire: self._answer((), wire))
+        )
 
     def _step(self, upstream: tuple[object, ...], wire: JsonObject) -> JsonValue:
         pipeline = self.request.root_id or ""
         step = step_of(self.request.id, pipeline)
         if step is None:
             return self._answer(upstream, wire)
+        return self._recorded(
+            lambda: self.ditto.runs.run_step(pipeline, step, lambda: self._answer(upstream, wire))
+        )
+
+    def _recorded(self, run: Callable[[], T]) -> T:
         try:
-            return self.ditto.runs.run_step(pipeline, step, lambda: self._answer(upstream, wire))
+            return run()
         except (DittoError, TaskPredicate):
             raise
         except Exception as exc:  # noqa: BLE001 -- the boundary: a driver's text may hold an address

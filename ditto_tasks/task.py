@@ -144,11 +144,13 @@ Handler = Callable[[TaskCall], JsonValue]
 class Reply:
     """A result on its way to the store. Logs and events show its repr: the node and the size, no content."""
 
-    __slots__ = ("node", "value")
+    __slots__ = ("_size", "node", "value")
 
-    def __init__(self, node: str, value: JsonValue) -> None:
+    def __init__(self, node: str, value: JsonValue, size: int | None = None) -> None:
         self.node = node
         self.value = value
+        self._size = size  # where it is known already
 
     def __repr__(self) -> str:
-        return f"<{self.node} {len(encode(self.value))} bytes>"
+        size = len(encode(self.value)) if self._size is None else self._size
+        return f"<{self.node} {size} bytes>"

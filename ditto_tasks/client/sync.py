@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Generic, Self, TypeVar, Unpack, cast
 from uuid import uuid4
@@ -13,6 +13,7 @@ from ditto_tasks.celery import DittoCelery, create_app
 from ditto_tasks.client.answering import cancel_answer, start_answer, start_flow, the_request
 from ditto_tasks.client.event_reader import EventReader
 from ditto_tasks.client.flows import FlowCall, FlowMethods, with_settings
+from ditto_tasks.client.graphs import Outputs, ScopeLike, cancel_run, graph_call, outputs_of, start_graph
 from ditto_tasks.client.methods import (
     ContextMethods,
     InferMethods,
@@ -27,6 +28,7 @@ from ditto_tasks.client.streams import BLOCK_MS, FIRST, Entries
 from ditto_tasks.client.waiting import ResultReader
 from ditto_tasks.json_values import JsonValue
 from ditto_tasks.models import Scope
+from ditto_tasks.pipelines.graphs import Graph
 from ditto_tasks.pipelines.models import Answer, AnswerOptions
 from ditto_tasks.settings import Settings
 from ditto_tasks.task import OPTIONS_KEY
@@ -68,6 +70,17 @@ class Pending(Generic[R_co]):
     def cancel(self) -> None:
         """Ask the task to stop; what it has committed stands."""
         self._cancel()
+
+
+class PendingRun(Pending[Outputs]):
+    """A run of a graph."""
+
+    def __init__(self, client: Ditto, run_id: str) -> None:
+        super().__init__(client, run_id, lambda _: self.outputs(), lambda: cancel_run(client.app, run_id))
+
+    def outputs(self, nodes: Sequence[str] | None = None) -> Outputs:
+        """The outputs that are there by now, of these nodes or of all; it waits for none."""
+        return outputs_of(self._client.app, self.id, nodes)
 
 
 class Ditto(FlowMethods):
@@ -133,6 +146,24 @@ class Ditto(FlowMethods):
         return Pending(
             self, call.pipeline, call.read, lambda: cancel_answer(self.app, request, call.pipeline)
         )
+
+    def run(
+        self,
+        graph: Graph,
+        input: object = None,  # noqa: A002 -- as nodes call it
+        *,
+        scope: ScopeLike | None = None,
+        run_id: str | None = None,
+        timeout_ms: int | None = None,
+    ) -> PendingRun:
+        """Start a run of a graph; the result is {node id: output}, and its id is the run's."""
+        call = graph_call(run_id or str(uuid4()), graph, input, scope, timeout_ms)
+        start_graph(self.app, call)
+        return PendingRun(self, call.run)
+
+    def run_outputs(self, run_id: str, nodes: Sequence[str] | None = None) -> Outputs:
+        """The outputs that a run has by now, of these nodes or of all."""
+        return outputs_of(self.app, run_id, nodes)
 
     def result(self, task_id: str) -> Pending[JsonValue]:
         """A task that was published elsewhere, by its id."""

@@ -23,4 +23,5 @@ REFUSE_HEADER: Final = "ditto_refuse"  # the code to end with, unless the operat
 CHANNEL_HEADERS: Final = (EPOCH_HEADER, REFUSE_HEADER)
 SENT_HEADER: Final = "ditto_sent"  # the sender's clock, epoch ms: for showing ages, never for leases
 SCOPE_HEADER: Final = "ditto_scope"
+GRAPH_HEADER: Final = "ditto_graph"  # the task is a node of a graph's run, which holds its input
 TENANT_HEADER: Final = "ditto_tenant"  # whose call it is, where that is known

@@ -1,0 +1,277 @@
+"""Runs of graphs in the broker's database: a record, its outputs, what is ready and what is in flight.
+
+Each operation is one script, so that it is one round trip and atomic; outputs are opaque to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Final, Literal, NamedTuple, Protocol, TypeAlias, cast
+
+from ditto_tasks.coordination import BrokerClient
+from ditto_tasks.json_values import JsonObject, JsonValue, decode, encode
+from ditto_tasks.keys import Keys
+from ditto_tasks.lua_source import lua_source
+from ditto_tasks.models import Scope
+from ditto_tasks.pipelines.graph_plan import Specification, stored_fields
+from ditto_tasks.pipelines.graphs import Graph
+from ditto_tasks.redis_replies import text
+from ditto_tasks.task_events import EVENTS_TTL_MS
+
+GraphState: TypeAlias = Literal["running", "done", "failed", "cancelled"]
+Refusal: TypeAlias = Literal["settled", "stale", "busy", "ended", "unknown"]
+
+SCRIPTS: Final = "ditto_tasks.pipelines"
+INPUT: Final = ":input"  # among the outputs; no node's id has a colon
+PAGE: Final = 50  # outputs read at once: each may be large
+
+
+class RecordClient(BrokerClient, Protocol):
+    """What records of runs need of a client beside that."""
+
+    def hmget(self, name: str, keys: Sequence[str]) -> list[bytes | None]: ...
+
+
+class Handed(NamedTuple):
+    """A node that is to be published."""
+
+    node: str
+    attempt: int
+    specification: Specification
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A run as a script left it, and what is to be published now."""
+
+    state: GraphState
+    deadline_ms: int
+    headers: JsonObject
+    handed: tuple[Handed, ...]
+    now_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What a node that begins is given."""
+
+    specification: Specification
+    deadline_ms: int
+    input: JsonValue
+    outputs: dict[str, JsonValue]
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """A run that is to be recorded."""
+
+    run: str
+    graph: Graph
+    input: JsonValue
+    shard: int
+    timeout_ms: int
+    concurrency: int
+    scope: Scope | None = None
+    headers: JsonObject | None = None
+    parent: str = ""  # the loop that it is an iteration of
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What a run's record says of the whole run."""
+
+    state: GraphState
+    graph: str
+    parent: str
+    error: JsonObject | None
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """Whether what a node gave says that it was stopped, and whether it needs another id to run again."""
+
+    stopped: bool = False
+    renewed: bool = False
+
+    def arguments(self) -> tuple[int, int]:
+        return int(self.stopped), int(self.renewed)
+
+
+@dataclass(frozen=True, slots=True)
+class GraphRecords:
+    """`clients` lends a client of the broker's database. No call but `open` creates a record."""
+
+    deployment: str
+    clients: Callable[[], AbstractContextManager[BrokerClient]]
+    ttl_ms: int  # how long after its deadline a run is kept
+
+    def open(self, opening: Opening) -> int:
+        """Record a new run; when its deadline is, since the epoch. Idempotent."""
+        graph, headers = opening.graph, encode(opening.headers or {})
+        fields = [
+            *stored_fields(graph, opening.scope),
+            ("limit", opening.concurrency),
+            ("headers", headers),
+            ("parent", opening.parent),
+        ]
+        times = opening.run, opening.timeout_ms, self.ttl_ms
+        keys = [*self._keys(opening.run), self._list(opening.shard)]
+        flat: list[str | bytes | int] = [part for field in fields for part in field]
+        return _int(self._run("open", keys, *times, encode(opening.input), len(graph.ids), *graph.ids, *flat))
+
+    def hand_out(self, run: str) -> Standing | None:
+        """Take what may start now; whoever is told publishes it."""
+        return _standing(self._run("hand_out", self._keys(run)))
+
+    def tend(self, run: str, quiet_ms: int) -> Standing | None:
+        """The same, and again what has been silent for so long."""
+        return _standing(self._run("tend", self._keys(run), quiet_ms))
+
+    def begin(
+        self, run: str, node: str, attempt: int, *, redelivered: bool, quiet_ms: int
+    ) -> Given | Refusal:
+        """Begin a node: what it is given, or why this delivery is of no use."""
+        event = encode({"step": node, "status": "started"})
+        about = node, attempt, int(redelivered), quiet_ms, event, EVENTS_TTL_MS
+        return _given(self._run("begin", self._keys(run), *about))
+
+    def beat(self, run: str, node: str) -> None:
+        """Note that a node is still at work."""
+        self._run("beat", self._keys(run), node)
+
+    def settle(
+        self, run: str, node: str, attempt: int, output: bytes, stopped: Stopped = Stopped()
+    ) -> Standing | None:
+        """Record a node's output; the first one stands."""
+        events = encode({"step": node, "status": "finished"}), encode({"status": "done"}), EVENTS_TTL_MS
+        about = node, attempt, output, *stopped.arguments(), *events
+        return _standing(self._run("settle", self._keys(run), *about))
+
+    def raised(
+        self, run: str, node: str, attempt: int, error: JsonObject, stopped: Stopped = Stopped()
+    ) -> GraphState | None:
+        """Record that a node raised, which ends a running run as failed; the run's state."""
+        events = encode({"step": node, "status": "failed"}), encode({"status": "failed"}), EVENTS_TTL_MS
+        about = node, attempt, encode(error), *stopped.arguments(), *events
+        return _state(self._run("raise", self._keys(run), *about))
+
+    def end(self, run: str, state: GraphState, error: JsonObject) -> GraphState | None:
+        """End a run that has not ended; the state that it is in."""
+        event = encode({"status": state})
+        return _state(self._run("end", self._keys(run), state, encode(error), event, EVENTS_TTL_MS))
+
+    def resume(self, run: str, *, shard: int, timeout_ms: int, raised: Iterable[str]) -> GraphState | None:
+        """Let a run that failed or was cancelled go on; the state that it was in."""
+        event = encode({"status": "resumed"})
+        keys = [*self._keys(run), self._list(shard)]
+        times = timeout_ms, self.ttl_ms
+        return _state(self._run("resume", keys, run, *times, event, EVENTS_TTL_MS, *raised))
+
+    def head(self, run: str) -> Head | None:
+        """What the record says of the whole run."""
+        state, graph, parent, error = self._fields(run, "state", "graph", "parent", "error")
+        if state is None:
+            return None
+        why = cast("JsonObject | None", decode(error or b"null"))
+        return Head(cast(GraphState, text(state)), text(graph or b""), text(parent or b""), why)
+
+    def plan(self, run: str) -> list[tuple[str, str, list[str]]]:
+        """(id, node type, dependencies) of each node in the order of declaration; none without a record."""
+        (plan,) = self._fields(run, "plan")
+        return cast("list[tuple[str, str, list[str]]]", decode(plan or b"[]"))
+
+    def raised_nodes(self, run: str) -> list[str]:
+        """The nodes that raised."""
+        ids = [node for node, _, _ in self.plan(run)]
+        errors = self._fields(run, *(f"raised:{node}" for node in ids)) if ids else []
+        return [node for node, error in zip(ids, errors, strict=True) if error is not None]
+
+    def outputs(self, run: str, nodes: Sequence[str]) -> dict[str, JsonValue]:
+        """The outputs of those of these nodes that have one."""
+        found: dict[str, JsonValue] = {}
+        for start in range(0, len(nodes), PAGE):
+            page = nodes[start : start + PAGE]
+            with self.clients() as client:
+                values = cast(RecordClient, client).hmget(self._outputs(run), page)
+            found |= {
+                node: decode(value) for node, value in zip(page, values, strict=True) if value is not None
+            }
+        return found
+
+    def announced(self, run: str) -> None:
+        """Note that whoever waits was told of the end: nobody needs to look after the run."""
+        (tracked,) = self._fields(run, "list")
+        if tracked is not None:
+            with self.clients() as client:
+                client.zrem(text(tracked), run)
+
+    def tracked(self, shard: int) -> list[str]:
+        """The runs whose end was not announced yet, the nearest deadline first."""
+        with self.clients() as client:
+            return [member.decode() for member in client.zrange(self._list(shard), 0, -1)]
+
+    def forget(self, run: str, shard: int) -> None:
+        """Take a run off the list; its record stays until its TTL ends it."""
+        with self.clients() as client:
+            client.zrem(self._list(shard), run)
+
+    def _fields(self, run: str, *names: str) -> list[bytes | None]:
+        with self.clients() as client:
+            return cast(RecordClient, client).hmget(self._record(run), names)
+
+    def _run(self, script: str, keys: Sequence[str], *args: str | bytes | int) -> object:
+        source = lua_source(SCRIPTS, "graph_shared") + lua_source(SCRIPTS, f"graph_{script}")
+        with self.clients() as client:
+            return client.eval(source, len(keys), *keys, *args)
+
+    def _record(self, run: str) -> str:
+        return Keys(self.deployment).graph(run)
+
+    def _outputs(self, run: str) -> str:
+        return Keys(self.deployment).graph_part(run, "outputs")
+
+    def _keys(self, run: str) -> list[str]:
+        keys = Keys(self.deployment)
+        beside = [keys.graph_part(run, part) for part in ("outputs", "ready", "flight")]
+        return [keys.graph(run), *beside, keys.events(run)]
+
+    def _list(self, shard: int) -> str:
+        return Keys(self.deployment).graphs(shard)
+
+
+def _standing(reply: object) -> Standing | None:
+    if reply is None:
+        return None
+    state, deadline, headers, handed, *now = cast("list[bytes]", reply)
+    messages = [
+        Handed(text(node), _int(attempt), Specification.parse(decode(spec)))
+        for node, attempt, spec in cast("list[list[bytes]]", handed)
+    ]
+    whose = cast(JsonObject, decode(headers))
+    return Standing(
+        cast(GraphState, text(state)), _int(deadline), whose, tuple(messages), _int(now[0]) if now else 0
+    )
+
+
+def _given(reply: object) -> Given | Refusal:
+    if reply is None:
+        return "unknown"
+    verdict, *values = cast("list[bytes]", reply)
+    if verdict != b"run":
+        return cast(Refusal, text(verdict))
+    if None in values:  # erased in between
+        return "unknown"
+    spec, deadline, given, *outputs = values
+    specification = Specification.parse(decode(spec))
+    known = zip(specification.dependencies, map(decode, outputs), strict=True)
+    return Given(specification, _int(deadline), decode(given), dict(known))
+
+
+def _state(reply: object) -> GraphState | None:
+    return None if reply is None else cast(GraphState, text(reply))
+
+
+def _int(value: object) -> int:
+    return int(cast("bytes | str | int", value))

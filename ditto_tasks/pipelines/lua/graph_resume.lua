@@ -1,0 +1,25 @@
+-- Let a run that failed or was cancelled go on from what was settled; nodes that raised are to run again.
+-- KEYS as in graph_shared, [6] list of the shard
+-- ARGV[1] run, [2] ms until its new deadline, [3] ms to keep it after that, [4] event as JSON, [5] ms to keep
+--   events, then ids of nodes that raised
+-- returns the state that it was in, or nothing without a record
+if not state or state == "running" or state == "done" then
+    return state
+end
+local until_ms = string.format("%d", clock + ARGV[2])
+redis.call("HSET", record, "state", "running", "deadline", until_ms, "list", KEYS[6])
+redis.call("HDEL", record, "error", "ended")
+for _, key in ipairs({record, outputs, flight}) do
+    redis.call("PEXPIRE", key, ARGV[2] + ARGV[3])
+end
+for at = 6, #ARGV do
+    if redis.call("HDEL", record, "raised:" .. ARGV[at]) == 1 then
+        redis.call("HDEL", record, "ended:" .. ARGV[at])
+        to_ready(ARGV[at])
+    end
+end
+keep(ready)
+redis.call("ZADD", KEYS[6], until_ms, ARGV[1])
+redis.call("PEXPIRE", KEYS[6], math.max(redis.call("PTTL", KEYS[6]), ARGV[2] + ARGV[3]))
+event("pipeline", ARGV[4], ARGV[5])
+return state
