@@ -35,6 +35,10 @@ class CancelToken:
             raise self._reason
 
 
+def admit_all() -> None:
+    """The admission of a call that nobody stops."""
+
+
 def checkpoint(call: CancelToken | None) -> None:
     """A check point of a call that may have no token."""
     if call is not None:

@@ -15,12 +15,16 @@ class EntryLimit:
 
     @contextmanager
     def entered(self, check: Callable[[], object]) -> Iterator[None]:
-        """Wait for a place; ``check`` raises when the call should not wait any longer."""
+        """Wait for a place. ``check`` raises when the call should not wait any longer, and is true when it
+        goes on without one, since it will begin nothing.
+        """
         if self._places is None:
             yield
             return
         while not self._places.acquire(timeout=POLL_S):
-            check()
+            if check():
+                yield
+                return
         try:
             yield
         finally:

@@ -130,7 +130,7 @@ class NodeTask(QuietTask):
     def _perform(self, upstream: tuple[object, ...], wire: JsonObject) -> JsonValue:
         options = parse_options(self.row, wire.pop(OPTIONS_KEY)) if OPTIONS_KEY in wire else NO_OPTIONS
         call = self._call(self._bound(upstream, wire, options), options, upstream)
-        if not is_scoped(self.row, wire):  # scoped calls ask their operation log first
+        if not (self.row.recorded or is_scoped(self.row, wire)):  # those ask their records first
             call.stop_if_interrupted()
         return self.ditto.handler(self.row)(call)
 

@@ -35,6 +35,9 @@ NODE_RESULT_DOMAINS: Final = frozenset({"MEMORY", "RETRIEVAL", "INFER"})
 class NodeType:
     """One row. `mutates` is true of nodes that write their scope's state, so that they run on its shard.
 
+    `recorded` is true where the handler has records of what it did: it answers from them, and only what is
+    new asks by `stop_if_interrupted` whether the call is to stop. Every other node is asked before it runs.
+
     Models are `module:class`, `output` with `[]` after it where the answer is a list. They are imported
     when asked for: whoever only sends needs none of them.
     """
@@ -44,6 +47,7 @@ class NodeType:
     input: str | None = None
     output: str | None = None
     mutates: bool = False
+    recorded: bool = False
     handlers: str | None = None  # the module whose HANDLERS run it; None for the domain's own
 
     @property
@@ -113,7 +117,9 @@ NODES: Final[NodeTable] = table(
         NodeType(
             "MEMORY.SEARCH", "MEMORY", "memory.models:SearchInput", "memory.models:MemorySearchResult[]"
         ),
-        NodeType("MEMORY.WRITE", "MEMORY", "memory.models:WriteInput", "memory.models:MemoryItem[]"),
+        NodeType(
+            "MEMORY.WRITE", "MEMORY", "memory.models:WriteInput", "memory.models:MemoryItem[]", recorded=True
+        ),
         NodeType("MEMORY.UPDATE", "MEMORY", "memory.models:UpdateInput", "memory.models:MemoryItem[]"),
         NodeType("MEMORY.DELETE", "MEMORY", "memory.models:DeleteInput", "memory.models:DeleteOutput"),
         NodeType(
@@ -122,13 +128,33 @@ NODES: Final[NodeTable] = table(
             "retrieval.models:RetrievalInput",
             "retrieval.models:RetrievalOutput",
         ),
-        NodeType("INFER.REASONING.SAMPLE", "INFER", "infer.models:SampleInput", "infer.values:Sample"),
         NodeType(
-            "INFER.REASONING.TRAJECTORY", "INFER", "infer.models:TrajectoryInput", "infer.models:Trajectory"
+            "INFER.REASONING.SAMPLE",
+            "INFER",
+            "infer.models:SampleInput",
+            "infer.values:Sample",
+            recorded=True,
         ),
-        NodeType("INFER.REASONING.REFLECT", "INFER", "infer.models:ReflectInput", "infer.models:Reflection"),
         NodeType(
-            "INFER.REASONING.DELIBERATE", "INFER", "infer.models:DeliberateInput", "infer.models:Deliberation"
+            "INFER.REASONING.TRAJECTORY",
+            "INFER",
+            "infer.models:TrajectoryInput",
+            "infer.models:Trajectory",
+            recorded=True,
+        ),
+        NodeType(
+            "INFER.REASONING.REFLECT",
+            "INFER",
+            "infer.models:ReflectInput",
+            "infer.models:Reflection",
+            recorded=True,
+        ),
+        NodeType(
+            "INFER.REASONING.DELIBERATE",
+            "INFER",
+            "infer.models:DeliberateInput",
+            "infer.models:Deliberation",
+            recorded=True,
         ),
         NodeType("INFER.CACHE.LOOKUP", "INFER", "infer.models:LookupInput", "infer.models:Lookup"),
         NodeType("INFER.CACHE.WRITE", "INFER", "infer.models:WriteInput", "infer.models:Written"),
@@ -140,12 +166,14 @@ NODES: Final[NodeTable] = table(
             "INTERACTION",
             "interaction.models:ActToolInput",
             "interaction.values:ExternalResult",
+            recorded=True,
         ),
         NodeType(
             "INTERACTION.ACT.MCP",
             "INTERACTION",
             "interaction.models:ActMcpInput",
             "interaction.models:ActMcpOutput",
+            recorded=True,
         ),
         NodeType(
             "INTERACTION.OBSERVE",
@@ -158,6 +186,7 @@ NODES: Final[NodeTable] = table(
             "INTERACTION",
             "interaction.models:OutputInput",
             "interaction.values:OutputReceipt",
+            recorded=True,
         ),
     ]
 )

@@ -94,6 +94,17 @@ class Asker:
         """Raise when the call is cancelled or out of time."""
         self._limits().remaining_s()
 
+    def admit(self) -> None:
+        """Raise when no model is to be asked any more."""
+        self.call.admit()
+        self.check()
+
+    def is_over(self) -> bool:
+        """Whether a call that waits for its turn goes on without one: it asks only its records."""
+        if self.call.once is None:
+            self.check()
+        return self.call.token.cancelled or self.clock.now() >= self.deadline_s
+
     def within(self, timeout_ms: int | None) -> "Asker":
         """The same call with a nearer deadline."""
         if timeout_ms is None:
@@ -109,12 +120,12 @@ class Asker:
         actions: tuple[ActionDescriptor, ...] | None = None,
     ) -> Sample:
         """Return one checked sample; raises InferError."""
-        self.check()
         provider, request = self._request(messages, model, generation, actions or ())
         effect = partial(self._for_provider(request.provider)._answer, provider, request)
         if self.call.once is None or getattr(provider, "repeatable", False):
+            self.admit()
             return effect()
-        return self.call.once(request, effect)
+        return self.call.once(request, effect, self.admit)
 
     def _for_provider(self, name: str) -> "Asker":
         """The same call within the provider's own timeout, unless the caller set one."""

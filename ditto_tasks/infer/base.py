@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
+from ditto_tasks.cancellation import admit_all
 from ditto_tasks.errors import InferError
 from ditto_tasks.infer.models import CacheKey, DeliberationMode
 from ditto_tasks.infer.values import ActionDescriptor, GenerationConfig, Message, Sample
@@ -31,20 +32,26 @@ class ModelRequest(WireModel):
 class Once(Protocol):
     """Runs one external effect at most once, however often its task is delivered."""
 
-    def __call__(self, request: ModelRequest, effect: Callable[[], Sample]) -> Sample:
-        """Return the recorded sample of this position, or run ``effect`` and record it."""
+    def __call__(
+        self, request: ModelRequest, effect: Callable[[], Sample], admit: Callable[[], None]
+    ) -> Sample:
+        """Return the recorded sample of this position, or run and record ``effect`` unless ``admit`` raises."""
         ...
 
 
 @dataclass(frozen=True, kw_only=True)
 class InferCall:
-    """The caller's limits on one node call; an absent one falls back to the worker's."""
+    """The caller's limits on one node call; an absent one falls back to the worker's.
+
+    ``admit`` raises where no model is to be asked any more; a recorded sample is not asking.
+    """
 
     timeout_ms: int | None = None
     retries: int = 0
     token: CancelToken = field(default_factory=CancelToken)
     emit: Emit | None = None
     once: Once | None = None
+    admit: Callable[[], None] = admit_all
 
     def with_records(self, *, once: Once, emit: Emit | None) -> "InferCall":
         """The same limits, with samples recorded and events emitted."""

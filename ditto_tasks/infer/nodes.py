@@ -114,10 +114,11 @@ class InferNodes:
     def _result(self, node: str, given: NodeInput, run_id: str, call: InferCall) -> NodeResult:
         try:
             asker = self._asker(call)
-            asker.check()
+            if call.once is None:  # records are asked first
+                asker.check()
             if node not in self._handlers:
                 raise InferError("UNKNOWN_NODE", "no such INFER node")
-            with self._entries.entered(asker.check):
+            with self._entries.entered(asker.is_over):
                 return success(run_id, node, to_wire(self._handlers[node](given, asker)))
         except Exception as error:  # noqa: BLE001 - the node's boundary: a failure is a value, its text is public
             if not isinstance(error, DittoError):

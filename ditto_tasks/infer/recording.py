@@ -26,7 +26,9 @@ class RecordedSamples:
         self._repeat_unknown = repeat_unknown
         self._position = 0
 
-    def __call__(self, request: ModelRequest, effect: Callable[[], Sample]) -> Sample:
+    def __call__(
+        self, request: ModelRequest, effect: Callable[[], Sample], admit: Callable[[], None]
+    ) -> Sample:
         """Return the recorded sample of this position, or take and record it."""
         key = replace(self._first, position=self._position)
         self._position += 1
@@ -36,6 +38,7 @@ class RecordedSamples:
             lambda: outcome_of(effect),
             token=self._token,
             repeat_unknown=self._repeat_unknown,
+            admit=admit,
         )
         return sample_of(recorded)
 

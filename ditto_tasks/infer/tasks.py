@@ -23,14 +23,20 @@ def run(call: TaskCall) -> JsonValue:
 
 def limits_of(call: TaskCall, nodes: object) -> InferCall:
     """Return the call's options, and where its samples and events are recorded."""
-    limits = InferCall(token=call.token, timeout_ms=call.options.timeout_ms, retries=call.options.retries)
+    options = call.options
+    limits = InferCall(
+        token=call.token,
+        timeout_ms=options.timeout_ms,
+        retries=options.retries,
+        admit=call.stop_if_interrupted,
+    )
     if not isinstance(nodes, WorkerInferNodes) or nodes.ledger is None:
         return limits
     once = RecordedSamples(
         nodes.ledger,
         EffectKey(owner=call.owner, step=call.operation_id, position=0, root=call.root_id),
         token=call.token,
-        repeat_unknown=call.options.on_unknown == "repeat",
+        repeat_unknown=options.on_unknown == "repeat",
     )
     return limits.with_records(once=once, emit=nodes.events_of(call.task_id, call.root_id))
 

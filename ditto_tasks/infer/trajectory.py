@@ -125,7 +125,6 @@ class TrajectoryRun:
     def _ask(self, messages: tuple[Message, ...], generation: GenerationConfig) -> Sample:
         capped, is_cap = self._capped(generation)
         try:
-            self.asker.check()
             sample = self.asker.ask(messages, model=self.model, generation=capped)
         except InferError as error:
             if error.code == "TIMEOUT":

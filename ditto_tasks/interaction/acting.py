@@ -55,7 +55,10 @@ def act_tool(call: ToolCall, actions: Actions, limits: InteractionCall, action: 
     def effect() -> ExternalResult:
         return _run_tool(registered.tool, call, actions, action)
 
-    return effect() if registered.tool.read_only else once(call, call.name, limits, effect)
+    if registered.tool.read_only:
+        limits.admit()
+        return effect()
+    return once(call, call.name, limits, effect)
 
 
 def _run_tool(tool: Tool, call: ToolCall, actions: Actions, action: ActionCall) -> ExternalResult:
@@ -76,9 +79,11 @@ def once(
 ) -> ExternalResult:
     """Return the recorded result of the effect, or run it; an unknown outcome is a result too."""
     if limits.once is None:
+        limits.admit()
         return effect()
+    inputs: JsonValue = {"source": source, "arguments": call.arguments}
     try:
-        recorded = limits.once({"source": source, "arguments": call.arguments}, lambda: to_wire(effect()))
+        recorded = limits.once(inputs, lambda: to_wire(effect()), limits.admit)
         return ExternalResult.model_validate(recorded).model_copy(update={"call_id": call.id})
     except EffectUnknownError as error:
         return failure_result(call.id, source, ToolError(error.code, error.message, status="unknown"))
@@ -93,6 +98,7 @@ def act_mcp(
     if actions.mcp is None:
         raise InteractionError("MCP_UNAVAILABLE", "no MCP server is configured")
     if isinstance(given, DiscoverInput):
+        limits.admit()
         return _discover(given, actions, actions.mcp, action)
     actions.permissions.require_mcp(given.server)
     return Invocation(result=_invoke(given, actions, actions.mcp, limits, action))

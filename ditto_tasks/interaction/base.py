@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
+from ditto_tasks.cancellation import admit_all
 from ditto_tasks.errors import DittoError
 from ditto_tasks.interaction.models import Capability, OutputInput
 from ditto_tasks.interaction.values import OutputReceipt, Status, ToolCall
@@ -100,18 +101,21 @@ class McpClient(Protocol):
 class OnceJson(Protocol):
     """Runs one external effect of a step at most once, however often the step is delivered."""
 
-    def __call__(self, inputs: JsonValue, effect: Callable[[], JsonValue]) -> JsonValue:
-        """Return the effect's recorded result, or run it; raises EffectUnknownError."""
+    def __call__(
+        self, inputs: JsonValue, effect: Callable[[], JsonValue], admit: Callable[[], None]
+    ) -> JsonValue:
+        """Return the effect's recorded result, or run it once ``admit`` let it; raises EffectUnknownError."""
         ...
 
 
 @dataclass(frozen=True, kw_only=True)
 class InteractionCall:
-    """The caller's limits on one node call."""
+    """The caller's limits on one node call. ``admit`` raises where nothing new is to be begun any more."""
 
     timeout_ms: int | None = None
     token: CancelToken = field(default_factory=CancelToken)
     once: OnceJson | None = None
+    admit: Callable[[], None] = admit_all
 
 
 class EffectUnknownError(DittoError):
@@ -152,6 +156,10 @@ class EffectStore(Protocol):
 
     def execute(self, key: EffectKey, *, holder: str) -> bool:
         """Mark the claimed effect as possibly done from now on; False if the claim was lost."""
+        ...
+
+    def release(self, key: EffectKey, *, holder: str) -> bool:
+        """Give up the claim, so that the next delivery need not wait; False if the effect was begun."""
         ...
 
     def renew(self, key: EffectKey, *, holder: str) -> bool:

@@ -37,9 +37,10 @@ def deliver(
         return to_wire(_receipt(given, sink, runner, action))
 
     if limits.once is None:
+        limits.admit()
         return OutputReceipt.model_validate(effect())
     try:
-        return OutputReceipt.model_validate(limits.once(to_wire(given), effect))
+        return OutputReceipt.model_validate(limits.once(to_wire(given), effect, limits.admit))
     except EffectUnknownError as error:
         return _unknown(given, ToolError(error.code, error.message))
     except ValidationError as error:

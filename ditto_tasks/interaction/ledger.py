@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
+from ditto_tasks.cancellation import admit_all
 from ditto_tasks.canonical import canonical_json
 from ditto_tasks.errors import InteractionError, StateBackendError
 from ditto_tasks.interaction.base import Claim, EffectKey, EffectStore, EffectUnknownError
@@ -45,11 +46,13 @@ class EffectLedger:
         *,
         token: CancelToken,
         repeat_unknown: bool = False,
+        admit: Callable[[], None] = admit_all,
     ) -> JsonValue:
         """Return the recorded result of the effect, or run it and record its result.
 
         ``inputs`` identify the effect: others under the same key are refused with CONFLICT. Raises
-        EffectUnknownError when an earlier execution ended nobody knows how.
+        EffectUnknownError when an earlier execution ended nobody knows how. What is recorded is answered
+        whatever ``token`` and ``admit`` say: only an effect that is still to be begun is stopped by them.
         """
         holder = uuid.uuid4().hex
         claim = self._claim(key, digest_of(inputs), holder, token, repeat_unknown)
@@ -57,7 +60,7 @@ class EffectLedger:
             return decode(claim.result)
         if claim.state == "conflict":
             raise InteractionError("CONFLICT", "another effect was recorded for this step")
-        if claim.state == "unknown" or not self._store.execute(key, holder=holder):
+        if claim.state == "unknown" or not self._begun(key, holder, token, admit):
             raise EffectUnknownError("OUTCOME_UNKNOWN", "the effect began, and its outcome is unknown")
         with self._renewing(key, holder):
             result = effect()
@@ -68,11 +71,27 @@ class EffectLedger:
         self, key: EffectKey, digest: str, holder: str, token: CancelToken, repeat_unknown: bool
     ) -> Claim:
         while True:
-            token.raise_if_cancelled()
             claim = self._store.claim(key, digest=digest, holder=holder, repeat=repeat_unknown)
             if claim.state != "busy":
                 return claim
+            token.raise_if_cancelled()
             time.sleep(min(POLL_S, claim.wait_ms / 1000))
+
+    def _begun(self, key: EffectKey, holder: str, token: CancelToken, admit: Callable[[], None]) -> bool:
+        """Begin the effect, unless it is not to be begun; False if the claim was lost."""
+        try:
+            token.raise_if_cancelled()
+            admit()
+        except BaseException:
+            self._release(key, holder)
+            raise
+        return self._store.execute(key, holder=holder)
+
+    def _release(self, key: EffectKey, holder: str) -> None:
+        try:
+            self._store.release(key, holder=holder)
+        except StateBackendError as error:  # the claim's lease lapses by itself
+            _log.warning("an effect's claim was not released: %s", error.code)
 
     @contextmanager
     def _renewing(self, key: EffectKey, holder: str) -> Iterator[None]:

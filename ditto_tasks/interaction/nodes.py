@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
@@ -75,16 +76,16 @@ class InteractionNodes:
         """INTERACTION.ACT.TOOL: one call of a registered tool."""
         tool_call = _parse(ActToolInput, given).call
         action = self._action(tool_call.id, call, self._own_timeout_ms(tool_call.name))
-        with self._entries.entered(partial(_check, action)):
-            return act_tool(tool_call, self._actions, call, action)
+        with self._entries.entered(partial(_is_over, call, action)):
+            return act_tool(tool_call, self._actions, _limits(call, action), action)
 
     def act_mcp(self, given: NodeInput, *, call: InteractionCall = NO_LIMITS) -> Discovery | Invocation:
         """INTERACTION.ACT.MCP: what servers offer, or one call of a server's tool."""
         parsed = from_wire(ActMcpInput, given).root
         call_id = parsed.operation if parsed.operation == "discover" else parsed.call.id
         action = self._action(call_id, call)
-        with self._entries.entered(partial(_check, action)):
-            return act_mcp(parsed, self._actions, call, action)
+        with self._entries.entered(partial(_is_over, call, action)):
+            return act_mcp(parsed, self._actions, _limits(call, action), action)
 
     def observe(self, given: NodeInput) -> Observation:
         """INTERACTION.OBSERVE: a result as a message."""
@@ -94,8 +95,8 @@ class InteractionNodes:
         """INTERACTION.OUTPUT: one delivery."""
         parsed = _parse(OutputInput, given)
         action = self._action(parsed.delivery_id, call)
-        with self._entries.entered(partial(_check, action)):
-            return deliver(parsed, self._sink, self._runner, call, action)
+        with self._entries.entered(partial(_is_over, call, action)):
+            return deliver(parsed, self._sink, self._runner, _limits(call, action), action)
 
     def execute(
         self, node: str, given: NodeInput, *, call: InteractionCall = NO_LIMITS
@@ -120,7 +121,6 @@ class InteractionNodes:
 
     def _action(self, call_id: str, call: InteractionCall, own_ms: int | None = None) -> ActionCall:
         timeout_ms = call.timeout_ms or own_ms or self._timeout_ms
-        call.token.raise_if_cancelled()
         return ActionCall(
             call_id=call_id, token=call.token, deadline_s=self._now() + timeout_ms / 1000, now=self._now
         )
@@ -130,8 +130,25 @@ def _parse(model: type[InputModel], given: NodeInput) -> InputModel:
     return from_wire(model, given, error=NodeInputError)
 
 
+def _limits(call: InteractionCall, action: ActionCall) -> InteractionCall:
+    """The same limits; what is to be begun must be in time, too."""
+
+    def admit() -> None:
+        call.admit()
+        _check(action)
+
+    return replace(call, admit=admit)
+
+
+def _is_over(call: InteractionCall, action: ActionCall) -> bool:
+    """Whether a call that waits for its turn goes on without one: to its record, since it begins nothing."""
+    if call.once is None:
+        _check(action)
+    return action.token.cancelled or action.now() >= action.deadline_s
+
+
 def _check(action: ActionCall) -> None:
-    """Raise when a call that still waits for its turn should not wait any longer."""
+    """Raise when a call is not to begin anything any more."""
     try:
         action.remaining_s()
     except ToolError as error:

@@ -19,7 +19,9 @@ class RecordedAction:
         self._ledger = ledger
         self._call = call
 
-    def __call__(self, inputs: JsonValue, effect: Callable[[], JsonValue]) -> JsonValue:
+    def __call__(
+        self, inputs: JsonValue, effect: Callable[[], JsonValue], admit: Callable[[], None]
+    ) -> JsonValue:
         """Return the recorded result, or run the effect and record it."""
         return self._ledger.once(
             EffectKey(
@@ -29,6 +31,7 @@ class RecordedAction:
             effect,
             token=self._call.token,
             repeat_unknown=self._call.options.on_unknown == "repeat",
+            admit=admit,
         )
 
 
@@ -40,6 +43,7 @@ def run(call: TaskCall) -> JsonValue:
         token=call.token,
         timeout_ms=call.options.timeout_ms,
         once=None if ledger is None else RecordedAction(ledger, call),
+        admit=call.stop_if_interrupted,
     )
     with watched(call):
         return to_wire(nodes.execute(call.node, call.wire, call=limits))

@@ -48,6 +48,17 @@ class MemoryStore(Protocol):
 
 
 @runtime_checkable
+class Recalling(Protocol):
+    """A store that knows which writes it has made."""
+
+    def recall(
+        self, drafts: Sequence[MemoryDraft], *, operation: WriteOperation
+    ) -> Sequence[MemoryItem] | None:
+        """What ``write`` answered to this operation, or None if it was not committed; raises CONFLICT."""
+        ...
+
+
+@runtime_checkable
 class MemorySearchProvider(Protocol):
     """Search over records; may be the store itself."""
 

@@ -16,12 +16,13 @@ from ditto_tasks.entry_limit import EntryLimit
 from ditto_tasks.errors import DittoError, MemoryError
 from ditto_tasks.json_values import FrozenDict, FrozenList, JsonValue
 from ditto_tasks.memory import answers
-from ditto_tasks.memory.base import MemorySearchProvider, MemoryStore
+from ditto_tasks.memory.base import MemorySearchProvider, MemoryStore, Recalling
 from ditto_tasks.memory.models import (
     DeleteInput,
     DeleteOutput,
     GetInput,
     MemoryDraft,
+    MemoryItem,
     Query,
     QueryInput,
     Search,
@@ -32,6 +33,7 @@ from ditto_tasks.memory.models import (
 )
 from ditto_tasks.models import NodeError, NodeResult, WireModel, from_wire, to_wire
 
+WRITE: Final = "MEMORY.WRITE"
 DEFAULT_QUERY_LIMIT: Final = 100
 DEFAULT_SEARCH_LIMIT: Final = 10
 MAX_LIMIT: Final = 10_000
@@ -72,7 +74,7 @@ class MemoryNodes:
                 "MEMORY.GET": self._get,
                 "MEMORY.QUERY": self._query,
                 "MEMORY.SEARCH": self._search,
-                "MEMORY.WRITE": self._write,
+                WRITE: self._write,
                 "MEMORY.UPDATE": self._update,
                 "MEMORY.DELETE": self._delete,
             }
@@ -94,7 +96,7 @@ class MemoryNodes:
         self, given: NodeInput, *, execution_id: str | None = None, operation_id: str | None = None
     ) -> NodeResult:
         """MEMORY.WRITE: all drafts or none, once per key and per operation."""
-        return self.execute("MEMORY.WRITE", given, execution_id=execution_id, operation_id=operation_id)
+        return self.execute(WRITE, given, execution_id=execution_id, operation_id=operation_id)
 
     def update(self, given: NodeInput, *, execution_id: str | None = None) -> NodeResult:
         """MEMORY.UPDATE: all patches or none."""
@@ -116,9 +118,7 @@ class MemoryNodes:
         """Run a node by its type; ``operation_id`` makes a WRITE safe to repeat."""
         run_id = execution_id or uuid.uuid4().hex
         try:
-            with self._entries.entered(partial(checkpoint, token)):
-                checkpoint(token)
-                output = to_wire(self._handler(node)(given, operation_id))
+            output = self._output(node, given, operation_id, token)
         except Exception as error:  # noqa: BLE001 - the node's boundary: a failure is a value
             return _failure(run_id, node, error)
         return _success(run_id, node, output)
@@ -134,6 +134,29 @@ class MemoryNodes:
         close = getattr(self.store, "close", None)
         if close is not None:
             close()
+
+    def _output(
+        self, node: str, given: NodeInput, operation_id: str | None, token: CancelToken | None
+    ) -> JsonValue:
+        """The node's output; a WRITE that is to stop gives what it had written before, if it had."""
+        try:
+            with self._entries.entered(partial(checkpoint, token)):
+                checkpoint(token)
+                return to_wire(self._handler(node)(given, operation_id))
+        except Exception as error:
+            if node != WRITE or operation_id is None or token is None or error is not token.reason:
+                raise
+            written = self._written(given, operation_id)
+            if written is None:
+                raise
+            return to_wire(written)
+
+    def _written(self, given: NodeInput, operation_id: str) -> Sequence[MemoryItem] | None:
+        drafts = _parse(WriteInput, given).memories
+        if not drafts or not isinstance(self.store, Recalling):
+            return None
+        written = self.store.recall(drafts, operation=_operation(operation_id, drafts))
+        return None if written is None else answers.checked_written(written, drafts)
 
     def _handler(self, node: str) -> Callable[[NodeInput, str | None], object]:
         if node not in self._handlers:

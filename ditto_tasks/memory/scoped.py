@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from ditto_tasks.errors import MemoryError
-from ditto_tasks.memory.base import MemorySearchProvider, MemoryStore, Namespaced
+from ditto_tasks.memory.base import MemorySearchProvider, MemoryStore, Namespaced, Recalling
 from ditto_tasks.memory.models import (
     MemoryDraft,
     MemoryItem,
@@ -42,6 +42,13 @@ class ScopedMemory:
         self, drafts: Sequence[MemoryDraft], *, operation: WriteOperation | None = None
     ) -> Sequence[MemoryItem]:
         return self._store.write(drafts, operation=operation)
+
+    def recall(
+        self, drafts: Sequence[MemoryDraft], *, operation: WriteOperation
+    ) -> Sequence[MemoryItem] | None:
+        if not isinstance(self._store, Recalling):
+            return None
+        return self._store.recall(drafts, operation=operation)
 
     def update(self, patches: Sequence[MemoryPatch]) -> Sequence[MemoryItem]:
         return self._store.update(patches)

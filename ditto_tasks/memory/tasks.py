@@ -6,6 +6,7 @@ from typing import Final
 
 from ditto_tasks.interruptions import AskingToken
 from ditto_tasks.json_values import JsonValue
+from ditto_tasks.memory.nodes import WRITE
 from ditto_tasks.models import to_wire
 from ditto_tasks.task import Handler, TaskCall
 
@@ -13,7 +14,7 @@ NODE_TYPES: Final = (
     "MEMORY.GET",
     "MEMORY.QUERY",
     "MEMORY.SEARCH",
-    "MEMORY.WRITE",
+    WRITE,
     "MEMORY.UPDATE",
     "MEMORY.DELETE",
 )
@@ -22,6 +23,8 @@ NODE_TYPES: Final = (
 def run(call: TaskCall) -> JsonValue:
     """Run the node of ``call``; its failure is a failed NodeResult."""
     nodes, token = call.dependencies.memory(), AskingToken(call.interruption)
+    if call.node == WRITE and (reason := call.interruption()) is not None:
+        token.cancel(reason)  # its operation is looked up even so
     return to_wire(
         nodes.execute(
             call.node, call.wire, execution_id=call.task_id, operation_id=call.operation_id, token=token

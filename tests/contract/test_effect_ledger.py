@@ -186,6 +186,57 @@ def test_cancelled_waiting(ledger: EffectLedger, store: RedisEffectStore) -> Non
     assert effect.times == 0
 
 
+def refuse() -> None:
+    raise Cancelled
+
+
+def test_what_is_settled_is_answered_to_a_stopped_call(ledger: EffectLedger) -> None:
+    """Neither a cancelled token nor a refused admission hides a recorded result."""
+    token, effect = CancelToken(), Effect()
+    first = once(ledger, effect)
+    token.cancel()
+    assert once(ledger, effect, token=token, admit=refuse) == first
+
+
+def test_a_refused_effect_leaves_no_trace(ledger: EffectLedger, client: "redis.Redis") -> None:
+    """An effect that is not admitted is not run, and its record is gone: other inputs may take its place."""
+    token, effect = CancelToken(), Effect()
+    token.cancel()
+    for stop in ({"token": token}, {"admit": refuse}):
+        with pytest.raises(Cancelled):
+            once(ledger, effect, {"a": 1}, **stop)
+        assert client.keys("ditto:t:effect:*") == []
+    assert once(ledger, effect, {"a": 2})
+    assert effect.times == 1
+
+
+def test_a_refused_repeat_leaves_the_outcome_unknown(ledger: EffectLedger, store: RedisEffectStore) -> None:
+    """A repeat that is not admitted, or dies before it begins, makes nobody take the first for undone."""
+    effect = Effect()
+    store.claim(KEY, digest=digest_of(None), holder="dead", repeat=False)
+    store.execute(KEY, holder="dead")
+    with pytest.raises(Cancelled):
+        once(ledger, effect, repeat_unknown=True, admit=refuse)
+    with pytest.raises(EffectUnknownError):
+        once(ledger, effect)
+    assert store.claim(KEY, digest=digest_of(None), holder="dies too", repeat=True).state == "claimed"
+    with pytest.raises(EffectUnknownError):
+        once(ledger, effect)
+    assert effect.times == 0
+    once(ledger, effect, repeat_unknown=True)
+    assert effect.times == 1
+
+
+def test_a_begun_effect_is_not_released(store: RedisEffectStore) -> None:
+    """Only the holder of a claim can give it back, and not once the effect was begun."""
+    store.claim(KEY, digest="d", holder="h", repeat=False)
+    assert not store.release(KEY, holder="other")
+    assert store.execute(KEY, holder="h")
+    assert not store.release(KEY, holder="h")
+    assert store.settle(KEY, holder="h", result=b"1") == "settled"
+    assert not store.release(KEY, holder="h")
+
+
 def test_records_expire(ledger: EffectLedger, client: "redis.Redis") -> None:
     """Every record has a TTL."""
     once(ledger, Effect())

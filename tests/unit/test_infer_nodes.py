@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable
 
 import pytest
-from support.models import ScriptedProvider
+from support.models import ScriptedProvider, text_sample
 
 from ditto_tasks.errors import InferError
 from ditto_tasks.infer.asking import InferDefaults
@@ -192,7 +192,7 @@ def test_usage_is_added_only_where_reported() -> None:
 
 
 def test_concurrency_of_entry_calls() -> None:
-    """With a concurrency of 1 a second call waits for its turn, at most until its own time is up."""
+    """With a concurrency of 1 a second call waits for its turn until its time is up, or has its record."""
     began, go_on = threading.Event(), threading.Event()
 
     def slow(_: ModelRequest) -> object:
@@ -206,6 +206,9 @@ def test_concurrency_of_entry_calls() -> None:
     assert began.wait(20)
     late = nodes.sample(HELLO, call=InferCall(timeout_ms=100))
     assert (late.status, code(late)) == ("timeout", "TIMEOUT")
+    recorded = text_sample("before")
+    repeat = nodes.sample(HELLO, call=InferCall(timeout_ms=100, once=lambda *_: recorded))
+    assert repeat.output == to_wire(recorded)
     go_on.set()
     first.join(20)
     assert nodes.sample(HELLO).status == "success"
@@ -215,8 +218,9 @@ def test_samples_are_recorded_unless_repeatable() -> None:
     """A sample goes through the recorder; one that costs and changes nothing does not."""
     seen: list[str] = []
 
-    def once(request: ModelRequest, effect: Callable[[], Sample]) -> Sample:
+    def once(request: ModelRequest, effect: Callable[[], Sample], admit: Callable[[], None]) -> Sample:
         seen.append(request.provider)
+        admit()
         return effect()
 
     nodes = InferNodes({"billed": ScriptedProvider(say()), "extractive": ExtractiveProvider()})

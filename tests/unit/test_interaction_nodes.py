@@ -251,8 +251,9 @@ def test_effects_are_recorded_unless_read_only() -> None:
     """A tool's effect goes through the ledger with its name and arguments; a read-only tool's does not."""
     seen: list[JsonValue] = []
 
-    def once(inputs: JsonValue, effect: Callable[[], JsonValue]) -> JsonValue:
+    def once(inputs: JsonValue, effect: Callable[[], JsonValue], admit: Callable[[], None]) -> JsonValue:
         seen.append(inputs)
+        admit()
         return effect()
 
     call = InteractionCall(once=once)
@@ -264,7 +265,7 @@ def test_effects_are_recorded_unless_read_only() -> None:
 def test_unknown_effect_is_a_result() -> None:
     """An effect of unknown outcome is a result with status unknown."""
 
-    def once(inputs: JsonValue, effect: Callable[[], JsonValue]) -> JsonValue:
+    def once(*_: object) -> JsonValue:
         raise EffectUnknownError("OUTCOME_UNKNOWN", "nobody knows")
 
     result = nodes().act_tool(CALL, call=InteractionCall(once=once))
@@ -390,7 +391,7 @@ def test_no_sink() -> None:
 def test_unknown_delivery_is_a_receipt() -> None:
     """A delivery of unknown outcome is a receipt with status unknown."""
 
-    def once(inputs: JsonValue, effect: Callable[[], JsonValue]) -> JsonValue:
+    def once(*_: object) -> JsonValue:
         raise EffectUnknownError("OUTCOME_UNKNOWN", "nobody knows")
 
     found = receipt(lambda _: None, InteractionCall(once=once))
@@ -417,7 +418,7 @@ def test_mcp_without_servers() -> None:
 
 
 def test_concurrency_of_entry_calls(hold: threading.Event) -> None:
-    """With a concurrency of 1 a second call waits for its turn, at most until its own time is up."""
+    """With a concurrency of 1 a second call waits for its turn until its time is up, or has its record."""
     began = threading.Event()
 
     def run(*_: object) -> object:
@@ -433,6 +434,9 @@ def test_concurrency_of_entry_calls(hold: threading.Event) -> None:
     assert began.wait(20)
     with pytest.raises(InteractionError, match="TIMEOUT"):
         narrow.act_tool(CALL, call=InteractionCall(timeout_ms=100))
+    recorded: JsonValue = {"callId": "c1", "source": "t", "status": "success", "content": "before"}
+    repeat = InteractionCall(timeout_ms=100, once=lambda *_: recorded)
+    assert to_wire(narrow.act_tool(CALL, call=repeat)) == recorded
     hold.set()
     first.join(20)
     assert narrow.act_tool(CALL).status == "success"

@@ -149,6 +149,12 @@ class QdrantMemoryStore:
             self._record(operation)
         return self._confirmed(items)
 
+    def recall(self, drafts: Sequence[MemoryDraft], *, operation: WriteOperation) -> list[MemoryItem] | None:
+        if not self._recorded(operation):
+            return None
+        fresh = new_ids(self._clock_ms(), len(drafts))
+        return points.named(drafts, fresh, namespace=self._namespace, operation=operation)
+
     def update(self, patches: Sequence[MemoryPatch]) -> list[MemoryItem]:
         found = self._retrieve([patch.id for patch in patches])
         if len(found) < len(patches):

@@ -2,11 +2,14 @@
 
 from support.memories import Backend, code, contents, output, remember
 
+from ditto_tasks.cancellation import CancelToken
+from ditto_tasks.json_values import JsonObject
 from ditto_tasks.memory import MemoryNodes
 from ditto_tasks.memory.records import OPERATION_KEEP_MS
+from ditto_tasks.models import NodeResult
 
-DRAFTS = {"memories": [{"content": "one"}, {"key": "k", "content": {"a": 1, "b": 2}}]}
-OTHER = {"memories": [{"key": "other", "content": "other"}]}
+DRAFTS: JsonObject = {"memories": [{"content": "one"}, {"key": "k", "content": {"a": 1, "b": 2}}]}
+OTHER: JsonObject = {"memories": [{"key": "other", "content": "other"}]}
 SAME = {"memories": [{"content": "one"}, {"content": {"b": 2, "a": 1}, "key": "k"}]}
 
 
@@ -24,6 +27,21 @@ def test_a_repeat_after_changes_still_answers_what_was_written(nodes: MemoryNode
     output(nodes.update({"memories": [{"id": first[1]["id"], "content": "new"}]}))
     assert output(nodes.write(DRAFTS, operation_id="op")) == first
     assert contents(nodes.query({})) == ["new"]
+
+
+def test_a_cancelled_repeat_answers_what_was_written(nodes: MemoryNodes) -> None:
+    """A WRITE that is to stop tells of its records if it has made them, of the cancel if it has not."""
+    token = CancelToken()
+    token.cancel()
+    first = output(nodes.write(DRAFTS, operation_id="op"))
+
+    def cancelled(operation_id: str, drafts: JsonObject = DRAFTS) -> NodeResult:
+        return nodes.execute("MEMORY.WRITE", drafts, operation_id=operation_id, token=token)
+
+    assert output(cancelled("op")) == first
+    assert code(cancelled("op", OTHER)) == "CONFLICT"
+    assert cancelled("new").status == "cancelled"
+    assert len(output(nodes.query({}))["items"]) == 2
 
 
 def test_another_input_is_a_conflict(nodes: MemoryNodes) -> None:

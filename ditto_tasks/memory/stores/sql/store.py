@@ -150,6 +150,11 @@ class SqlMemoryStore:
             self._put_vectors(connection, {item.id: vectors.get(str(n)) for n, item in enumerate(items)})
         return items
 
+    def recall(self, drafts: Sequence[MemoryDraft], *, operation: WriteOperation) -> list[MemoryItem] | None:
+        self._check_schema()
+        with translated_errors(), self._reads.connect() as connection:
+            return self._batch().recall(connection, drafts, operation)
+
     def update(self, patches: Sequence[MemoryPatch]) -> list[MemoryItem]:
         changed = {patch.id: patch.content for patch in patches if patch.replaces_content}
         vectors = self._embed(changed)

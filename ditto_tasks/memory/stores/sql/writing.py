@@ -58,11 +58,18 @@ class Batch:
         refuse_erased(connection, self.tables, names, now_ms=self.now_ms)
         recorded = None if operation is None else self._claim(connection, operation)
         if recorded is not None:
-            return [item_of(draft, record_id) for draft, record_id in zip(drafts, recorded, strict=True)]
+            return _written(drafts, recorded)
         items = self._insert(connection, drafts)
         if operation is not None:
             self._record(connection, operation, items)
         return items
+
+    def recall(
+        self, connection: Connection, drafts: Sequence[MemoryDraft], operation: WriteOperation
+    ) -> list[MemoryItem] | None:
+        """The records of an operation that was committed."""
+        recorded = self._recorded(connection, operation)
+        return None if recorded is None else _written(drafts, recorded)
 
     def update(self, connection: Connection, patches: Sequence[MemoryPatch]) -> list[MemoryItem]:
         """The patched records, or NOT_FOUND."""
@@ -95,8 +102,15 @@ class Batch:
         )
         if done.rowcount == 1:
             return None
+        return self._recorded(connection, operation)
+
+    def _recorded(self, connection: Connection, operation: WriteOperation) -> list[str] | None:
+        operations = self.tables.operations
         known = select(operations.c.input_hash, operations.c.ids).filter_by(**self._operation_key(operation))
-        input_hash, ids = connection.execute(known).one()
+        row = connection.execute(known).one_or_none()
+        if row is None:
+            return None
+        input_hash, ids = row
         if input_hash != operation.input_hash:
             raise MemoryError("CONFLICT", "the operation id was used for another input")
         return list(json.loads(ids))
@@ -199,6 +213,10 @@ class Batch:
         )
         rows = [{"_id": record_id, "updated_at": self.now_ms, **columns} for record_id, columns in changes]
         connection.execute(statement, rows)
+
+
+def _written(drafts: Sequence[MemoryDraft], ids: Sequence[str]) -> list[MemoryItem]:
+    return [item_of(draft, record_id) for draft, record_id in zip(drafts, ids, strict=True)]
 
 
 def _raced(pending: Sequence[MemoryItem], stored: Mapping[str, MemoryItem]) -> dict[str, MemoryItem]:
