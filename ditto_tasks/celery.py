@@ -17,6 +17,7 @@ from kombu.utils.uuid import uuid
 from ditto_tasks.batch.schedule import BATCH_NODES, beat_schedule
 from ditto_tasks.coordination import Admission, BrokerClient, Coordination
 from ditto_tasks.dependencies import Dependencies
+from ditto_tasks.errors import SettingsError
 from ditto_tasks.extensions import ExtensionFactory, load_factory
 from ditto_tasks.metrics.counts import Counts
 from ditto_tasks.metrics.logs import write_json_logs
@@ -25,10 +26,10 @@ from ditto_tasks.node_task import task_class
 from ditto_tasks.nodes import BATCH_QUEUE, CUSTOM_QUEUE, NODES, NodeTable, NodeType, table
 from ditto_tasks.pipelines.base import PipelineRecord
 from ditto_tasks.pipelines.canvas import answer_canvas, flow_task
-from ditto_tasks.pipelines.models import AnswerRequest
 from ditto_tasks.pipelines.graph_functions import Functions
 from ditto_tasks.pipelines.graph_records import GraphRecords
 from ditto_tasks.pipelines.graph_runs import GraphRuns, Message, sweep_graphs
+from ditto_tasks.pipelines.models import AnswerRequest
 from ditto_tasks.pipelines.plan import Step
 from ditto_tasks.pipelines.records import PipelineRecords
 from ditto_tasks.pipelines.runs import StepRuns, register_errback
@@ -38,11 +39,12 @@ from ditto_tasks.routing import Router, worker_queues
 from ditto_tasks.serialization import CONTENT_TYPE, NAME, register_content_type
 from ditto_tasks.settings import Settings, check_visibility_timeout, load_settings
 from ditto_tasks.task import Handler
+from ditto_tasks.tracing import NoTraces, Traces
 from ditto_tasks.worker.addresses import celery_address
 from ditto_tasks.worker.connection import GuardedConnection
+from ditto_tasks.worker.keys import GRAPH_HEADER
 from ditto_tasks.worker.request import QUIET_TASK
 from ditto_tasks.worker.signals import on_shard_tick
-from ditto_tasks.worker.keys import GRAPH_HEADER
 
 __all__ = ["BATCH_QUEUE", "DittoCelery", "create_app"]
 
@@ -102,13 +104,14 @@ class DittoCelery(Celery):
         )
         self.runs = StepRuns(self.records, lambda: self.backend, self._send_step)
         register_errback(self, self.runs)
-        self.counts = Counts(settings.connections.deployment, self._broker_client)
-        self._recorder = Recorder(self, self.counts, default_model=settings.connections.infer_model)
         graph_records = GraphRecords(settings.connections.deployment, self._broker_client, results.expires_ms)
         self.graphs = GraphRuns(
             graph_records, lambda: self.backend, self._send_node, self._functions, lambda _: None
         )
+        self.counts = Counts(settings.connections.deployment, self._broker_client)
+        self._recorder = Recorder(self, self.counts, default_model=settings.connections.infer_model)
         self._recorder.connect()
+        self.traces = _traces(self) if settings.connections.otel else NoTraces()
         if settings.connections.log_format == "json":
             write_json_logs()
         on_shard_tick.connect(self._look_after_pipelines, sender=self)
@@ -125,27 +128,24 @@ class DittoCelery(Celery):
         task_id = options.get("task_id") or uuid()
         self._admit(task_id, publish, options)
         checked = {**publish.options(name, options), "task_id": task_id}
-        return super().send_task(name, publish.args, publish.kwargs, **checked)
+        with self.traces.publishing(name, task_id, checked["headers"]):
+            return super().send_task(name, publish.args, publish.kwargs, **checked)
 
     def _look_after_pipelines(self, shards: frozenset[int], **_signal: object) -> None:
         for shard in sorted(shards):
             sweep(shard, records=self.records, runs=self.runs, resend=self._resend)
+            sweep_graphs(shard, self.graphs)
 
     def _resend(self, record: PipelineRecord) -> None:
-        if isinstance(record.request, AnswerRequest):
-            answer_canvas(self, record.request, record.pipeline, record.results).apply_async()
-            sweep_graphs(shard, self.graphs)
-        else:
-            self.runs.go_on(record.pipeline)
+        with self.traces.resuming(record.pipeline):
+            if isinstance(record.request, AnswerRequest):
+                answer_canvas(self, record.request, record.pipeline, record.results).apply_async()
+            else:
+                self.runs.go_on(record.pipeline)
 
     def _send_step(self, record: PipelineRecord, step: Step) -> None:
         flow_task(self, step, record.pipeline, record.request.scope).apply_async()
 
-    def handler(self, row: NodeType) -> Handler:
-        """The function that runs a node; its module is imported when a worker first needs it."""
-        found = self._handlers.get(row.name)
-        if found is None:
-            handlers = cast("Mapping[str, Handler]", import_module(row.handler_module).HANDLERS)
     def _send_node(self, message: Message) -> None:
         self.send_task(
             message.node,
@@ -159,6 +159,11 @@ class DittoCelery(Celery):
     def _functions(self) -> Functions:
         return self.dependencies.bindings()
 
+    def handler(self, row: NodeType) -> Handler:
+        """The function that runs a node; its module is imported when a worker first needs it."""
+        found = self._handlers.get(row.name)
+        if found is None:
+            handlers = cast("Mapping[str, Handler]", import_module(row.handler_module).HANDLERS)
             found = self._handlers[row.name] = handlers[row.name]
         return found
 
@@ -261,6 +266,18 @@ _FIXED: Final[Mapping[str, object]] = {
     "broker_connection_retry_on_startup": True,
     "broker_pool_limit": 2 * CONCURRENCY,  # a thread publishes and asks for its cancel key
 }
+
+
+def _traces(app: DittoCelery) -> Traces:
+    """Imported here, since OpenTelemetry comes with an extra."""
+    try:
+        module = import_module("ditto_tasks.open_telemetry")
+    except ImportError as exc:
+        message = "DITTO_OTEL: needs the extra `otel`"
+        raise SettingsError("INVALID_SETTINGS", message, {"path": "DITTO_OTEL"}) from exc
+    traces = module.OpenTelemetryTraces(app, app.coordination)
+    traces.connect()
+    return cast("Traces", traces)
 
 
 def _named(name: str) -> ExtensionFactory:

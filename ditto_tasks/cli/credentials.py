@@ -1,4 +1,4 @@
-"""`ditto credentials`: Flower's credential, and the random ones that Compose's services share."""
+"""`ditto credentials`: Flower's, that of the metrics, and the random ones of Compose's services."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import click
 from ditto_tasks.errors import SettingsError
 from ditto_tasks.settings import Settings, load_settings
 
-SERVICES: Final = ("valkey", "postgres", "qdrant", "flower")
+SERVICES: Final = ("valkey", "postgres", "qdrant", "flower", "metrics")
 TOKEN_BYTES: Final = 24  # 32 characters that need no quoting in a URL, a shell or YAML
 FILE_MODE: Final = 0o640  # the services read as members of the owner's group
 # host:port inside of Compose's network -> where compose.yaml publishes it
@@ -39,7 +39,8 @@ PUBLISHED: Final = {
     help="With --create: the service that memory is in.",
 )
 @click.option("--host", is_flag=True, help="Print what a client on Compose's host exports.")
-def credentials(folder: Path | None, memory: str, *, host: bool) -> None:
+@click.option("--metrics", is_flag=True, help="Print the credential of /metrics instead of Flower's.")
+def credentials(folder: Path | None, memory: str, *, host: bool, metrics: bool) -> None:
     """Print the credential of Flower's pages."""
     if folder is not None:
         create(folder, memory=memory)
@@ -48,7 +49,7 @@ def credentials(folder: Path | None, memory: str, *, host: bool) -> None:
         for name, value in host_variables(load_settings()).items():
             click.echo(f"export {name}={shlex.quote(value)}")
     else:
-        click.echo(_flower(load_settings()))
+        click.echo(_basic_auth(load_settings(), metrics=metrics))
 
 
 def create(folder: Path, *, memory: str) -> None:
@@ -86,10 +87,12 @@ def _published(url: str) -> str:
     return url
 
 
-def _flower(settings: Settings) -> str:
-    credential = settings.connections.flower_basic_auth
+def _basic_auth(settings: Settings, *, metrics: bool) -> str:
+    connections = settings.connections
+    credential = connections.metrics_basic_auth if metrics else connections.flower_basic_auth
     if credential is None:
-        raise SettingsError("INVALID_SETTINGS", "DITTO_FLOWER_BASIC_AUTH: is not set")
+        variable = "DITTO_METRICS_BASIC_AUTH" if metrics else "DITTO_FLOWER_BASIC_AUTH"
+        raise SettingsError("INVALID_SETTINGS", f"{variable}: is not set")
     return credential.get_secret_value()
 
 
@@ -109,6 +112,7 @@ def _variables(passwords: Mapping[str, str]) -> dict[str, str]:
         "DITTO_RESULT_BACKEND_URL": f"{valkey}/1",
         "DITTO_WORKER_CONTEXT_REDIS_URL": f"{valkey}/2",
         "DITTO_FLOWER_BASIC_AUTH": f"ditto:{passwords['flower']}",
+        "DITTO_METRICS_BASIC_AUTH": f"ditto:{passwords['metrics']}",
     }
 
 

@@ -17,6 +17,8 @@ from ditto_tasks.settings import Settings
 
 PORT: Final = 9464
 LOOPBACK: Final = "127.0.0.1"
+HEALTH_PATH: Final = "/healthcheck"
+SLOW_S: Final = 10  # a caller that does not say what it wants holds its thread for so long
 
 
 @click.command()
@@ -32,10 +34,15 @@ def metrics(*, host: str, port: int, once: bool) -> None:
         def read() -> bytes:
             return exposition(deployment.broker, deployment.keys, deployment.shard_count)
 
+        def alive() -> bytes:
+            deployment.broker.ping()
+            return b"OK"
+
         if once:
             click.echo(read(), nl=False)
             return
-        with metrics_server(read, credential_of(deployment.app.settings), host=host, port=port) as server:
+        credential = credential_of(deployment.app.settings)
+        with metrics_server(read, credential, alive=alive, host=host, port=port) as server:
             click.echo(f"http://{host}:{server.server_port}/metrics")
             server.serve_forever()
 
@@ -50,15 +57,24 @@ def credential_of(settings: Settings) -> str:
 
 
 def metrics_server(
-    read: Callable[[], bytes], credential: str, *, host: str = LOOPBACK, port: int = 0
+    read: Callable[[], bytes],
+    credential: str,
+    *,
+    alive: Callable[[], bytes],
+    host: str = LOOPBACK,
+    port: int = 0,
 ) -> ThreadingHTTPServer:
-    """A server of /metrics that has not begun to serve."""
+    """A server that has not begun to serve. /healthcheck is open, and says no more than `alive`."""
     expected = b"Basic " + b64encode(credential.encode())
 
     class Handler(BaseHTTPRequestHandler):
+        timeout = SLOW_S
+
         def do_GET(self) -> None:
             given = self.headers.get("Authorization", "").encode()
-            if not hmac.compare_digest(given, expected):
+            if self.path == HEALTH_PATH:
+                self._answer(*_read(alive))
+            elif not hmac.compare_digest(given, expected):
                 self._answer(401, b"", ("WWW-Authenticate", 'Basic realm="ditto"'))
             elif self.path.partition("?")[0] != "/metrics":
                 self._answer(404, b"")

@@ -20,7 +20,8 @@ COMPOSE = ROOT / "compose.yaml"
 DOCKERFILE = ROOT / "docker" / "Dockerfile"
 PROGRAMS = Path(sys.executable).parent
 WORKERS = ("context-worker", "worker", "infer-worker")
-PROCESSES = (*WORKERS, "beat", "flower")
+PAGES = ("flower", "metrics")
+PROCESSES = (*WORKERS, "beat", *PAGES)
 ONE_SHOT = ("init", "memory")
 PORTS = {"valkey": ("16579", 6379), "postgres": ("15432", 5432), "qdrant": ("16333", 6333)}
 
@@ -65,7 +66,7 @@ def test_the_build_context_is_what_is_copied() -> None:
 
 
 def test_every_process_of_a_deployment_is_there(stack: dict[str, Any]) -> None:
-    """Servers, set-up, workers, beat and Flower, and no other service."""
+    """Servers, set-up, workers, beat, Flower and the metrics, and no other service."""
     assert set(stack["services"]) == {*PORTS, *ONE_SHOT, *PROCESSES}
 
 
@@ -76,7 +77,7 @@ def test_published_ports_bind_the_loopback_address(stack: dict[str, Any]) -> Non
     for service, (outside, inside) in PORTS.items():
         (port,) = stack["services"][service]["ports"]
         assert (port["published"], port["target"]) == (outside, inside)
-    assert stack["services"]["flower"]["ports"]
+    assert all(stack["services"][name]["ports"] for name in PAGES)
 
 
 def test_no_credential_stands_in_the_files(stack: dict[str, Any]) -> None:
@@ -172,7 +173,7 @@ def test_commands_exist() -> None:
     services = yaml.safe_load(COMPOSE.read_text("utf-8"))["services"]
     commands = [service["command"] for service in services.values() if service.get("command")]
     own = [command[1:] for command in commands if command[0] == "ditto"]
-    assert len(own) == len(ONE_SHOT)
+    assert len(own) == len(ONE_SHOT) + 1  # `ditto metrics` lasts
     for words in own:
         named = [word for word in words if re.fullmatch(r"[a-z]+|--[a-z]+", word)]
         shown = CliRunner().invoke(celery_group, [*[w for w in named if not w.startswith("-")], "--help"])
@@ -185,3 +186,12 @@ def test_flower_shows_no_results(stack: dict[str, Any]) -> None:
     flower = stack["services"]["flower"]
     assert flower["environment"]["DITTO_RESULT_BACKEND_URL"] == "disabled://"
     assert "--conf=/opt/ditto/config/flowerconfig.py" in flower["command"]
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_pages_are_open_to_containers_and_ask_for_a_credential(stack: dict[str, Any], name: str) -> None:
+    """They listen on the container's own address, and read what they ask for from the credentials' volume."""
+    service = stack["services"][name]
+    assert any("0.0.0.0" in word for word in service["command"])  # noqa: S104 -- the container's
+    assert service["environment"]["DITTO_CREDENTIALS"] == "/run/credentials"
+    assert "DITTO_FLOWER_WITHOUT_AUTH" not in service["environment"]

@@ -103,8 +103,8 @@ def asked(port: int, path: str, credential: str | None) -> tuple[int, bytes]:
 
 
 def test_only_the_credential_opens_metrics() -> None:
-    """Without it, or with another, the answer is 401 and empty; there is nothing beside /metrics."""
-    server = metrics_server(lambda: b"ditto_up 1\n", CREDENTIAL)
+    """Without it, or with another, the answer is 401 and empty; beside /metrics there is /healthcheck."""
+    server = metrics_server(lambda: b"ditto_up 1\n", CREDENTIAL, alive=lambda: b"OK")
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:
@@ -113,10 +113,25 @@ def test_only_the_credential_opens_metrics() -> None:
         assert asked(port, "/metrics", "prometheus:wrong") == (401, b"")
         assert asked(port, "/metrics", CREDENTIAL) == (200, b"ditto_up 1\n")
         assert asked(port, "/", CREDENTIAL)[0] == 404
+        assert asked(port, "/healthcheck", None) == (200, b"OK")
         assert server.server_address[0] == "127.0.0.1"
     finally:
         server.shutdown()
         server.server_close()
+        thread.join(10)
+
+
+def test_the_open_health_check_tells_of_a_broker_that_is_away() -> None:
+    """503 with the name of the error and nothing of its text, which may hold an address."""
+
+    def alive() -> bytes:
+        raise ConnectionError("redis://:secret@host")
+
+    with metrics_server(bytes, CREDENTIAL, alive=alive) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        assert asked(server.server_port, "/healthcheck", None) == (503, b"ConnectionError\n")
+        server.shutdown()
         thread.join(10)
 
 

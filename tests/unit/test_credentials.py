@@ -53,7 +53,7 @@ def test_no_two_deployments_share_a_password(folder: Path, tmp_path: Path) -> No
         for name, text in contents(place).items()
         if name.endswith(".password")
     ]
-    assert len(set(passwords)) == len(passwords) == 8
+    assert len(set(passwords)) == len(passwords) == 10
     assert all(len(password) >= 32 for password in passwords)
 
 
@@ -72,11 +72,14 @@ def test_memory_in_qdrant_replaces_memory_in_postgres(folder: Path) -> None:
     assert connections.memory_qdrant_url is not None
 
 
-def test_flowers_credential_is_printed_alone(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`ditto credentials` prints user:password and nothing else."""
+@pytest.mark.parametrize(("options", "service"), [([], "flower"), (["--metrics"], "metrics")])
+def test_a_credential_is_printed_alone(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], service: str
+) -> None:
+    """`ditto credentials` prints user:password of Flower, or with --metrics of /metrics, and nothing else."""
     monkeypatch.setenv(IN_FOLDER, str(folder))
-    shown = CliRunner().invoke(credentials)
-    assert shown.output == f"ditto:{contents(folder)['flower.password']}\n"
+    shown = CliRunner().invoke(credentials, options)
+    assert shown.output == f"ditto:{contents(folder)[f'{service}.password']}\n"
 
 
 def test_creating_prints_no_credential(tmp_path: Path) -> None:
