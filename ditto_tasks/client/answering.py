@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 
 from ditto_tasks.canonical import scope_key
 from ditto_tasks.celery import DittoCelery
@@ -25,14 +26,23 @@ def start_answer(app: DittoCelery, request: AnswerRequest, pipeline: str) -> Non
     """Check the whole canvas, note whose it is, record it with its deadline, and publish its first step."""
     runtime = app.settings.runtime
     check(answer_canvas(app, request, pipeline), app.nodes, shards=runtime.shards.count)
-    timed = request.model_copy(update={"deadline_ms": _open(app, request, pipeline)})
-    answer_canvas(app, timed, pipeline).apply_async()
+    with _traced(app, request, pipeline):
+        timed = request.model_copy(update={"deadline_ms": _open(app, request, pipeline)})
+        answer_canvas(app, timed, pipeline).apply_async()
 
 
 def start_flow(app: DittoCelery, request: FlowRequest, pipeline: str) -> None:
     """Note whose the flow is, record it with its deadline, and publish its first step."""
-    _open(app, request, pipeline)
-    app.runs.go_on(pipeline)
+    with _traced(app, request, pipeline):
+        _open(app, request, pipeline)
+        app.runs.go_on(pipeline)
+
+
+def _traced(app: DittoCelery, request: RunRequest, pipeline: str) -> AbstractContextManager[object]:
+    runtime = app.settings.runtime
+    kind = request.flow if isinstance(request, FlowRequest) else "answer"
+    timeout_ms = request.timeout_ms or runtime.pipelines.deadline_ms
+    return app.traces.starting(kind, pipeline, ttl_ms=timeout_ms + runtime.results.expires_ms)
 
 
 def _open(app: DittoCelery, request: RunRequest, pipeline: str) -> int:

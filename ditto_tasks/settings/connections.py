@@ -76,6 +76,8 @@ class Connections(FromEnvironment):
     metrics_basic_auth: SecretStr | None = Field(None, alias="DITTO_METRICS_BASIC_AUTH")
     # what workers write their logs as
     log_format: Literal["text", "json"] = Field("text", alias="DITTO_LOG_FORMAT")
+    # spans by OpenTelemetry, for the provider that the process has set
+    otel: bool = Field(False, alias="DITTO_OTEL")
 
 
 class Sandbox(FromEnvironment):
