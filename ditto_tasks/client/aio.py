@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, 
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import aclosing
 from contextvars import copy_context
+from functools import partial
 from types import TracebackType
 from typing import Generic, Self, TypeVar, Unpack, cast
 from uuid import uuid4
@@ -17,6 +18,15 @@ from ditto_tasks.client.answering import cancel_answer, start_answer, the_reques
 from ditto_tasks.client.connections import open_async
 from ditto_tasks.client.event_reader import EventReader
 from ditto_tasks.client.flows import FlowCall, FlowMethods
+from ditto_tasks.client.graphs import (
+    Outputs,
+    ScopeLike,
+    cancel_run,
+    graph_call,
+    nodes_of,
+    resume_run,
+    start_graph,
+)
 from ditto_tasks.client.hub import ResultHub
 from ditto_tasks.client.methods import (
     AsyncSender,
@@ -33,6 +43,8 @@ from ditto_tasks.client.sync import Ditto
 from ditto_tasks.client.waiting import ResultReader
 from ditto_tasks.json_values import JsonValue
 from ditto_tasks.models import Scope
+from ditto_tasks.pipelines.graph_records import PAGE
+from ditto_tasks.pipelines.graphs import Graph
 from ditto_tasks.pipelines.models import Answer, AnswerOptions
 from ditto_tasks.settings import Settings
 from ditto_tasks.task import OPTIONS_KEY
@@ -89,6 +101,24 @@ class AsyncPending(Generic[R_co]):
     async def cancel(self) -> None:
         """Ask the task to stop; what it has committed stands."""
         await self._client.in_order(self._cancel)
+
+
+class AsyncPendingRun(AsyncPending[Outputs]):
+    """A run of a graph."""
+
+    def __init__(self, client: AsyncDitto, run_id: str, published: Future[None]) -> None:
+        cancel = partial(_cancel_run, client, run_id)
+        super().__init__(client, run_id, lambda _: {}, published, cancel)
+
+    async def get(self, timeout: float | None = None) -> Outputs:
+        """{node id: output}. Raises the run's typed error, or TimeoutError after `timeout` seconds."""
+        async with asyncio.timeout(timeout):
+            await super().get()
+            return await self.outputs()
+
+    async def outputs(self, nodes: Sequence[str] | None = None) -> Outputs:
+        """The outputs that are there by now, of these nodes or of all; it waits for none."""
+        return await self._client.run_outputs(self.id, nodes)
 
 
 class AsyncDitto(FlowMethods):
@@ -152,6 +182,33 @@ class AsyncDitto(FlowMethods):
             cancel_answer(self.blocking.app, call.request, call.pipeline)
 
         return AsyncPending(self, call.pipeline, call.read, self._submit(start), cancel)
+
+    def run(
+        self,
+        graph: Graph,
+        input: object = None,  # noqa: A002 -- as nodes call it
+        *,
+        scope: ScopeLike | None = None,
+        run_id: str | None = None,
+        timeout_ms: int | None = None,
+    ) -> AsyncPendingRun:
+        """Start a run of a graph; the result is {node id: output}, and its id is the run's."""
+        call = graph_call(run_id or str(uuid4()), graph, input, scope, timeout_ms)
+        return AsyncPendingRun(self, call.run, self._submit(lambda: start_graph(self.blocking.app, call)))
+
+    def resume(self, run_id: str, *, timeout_ms: int | None = None) -> AsyncPendingRun:
+        """Let a run that failed or was cancelled go on from what was settled, under a new deadline."""
+        resumed = self._submit(lambda: resume_run(self.blocking.app, run_id, timeout_ms))
+        return AsyncPendingRun(self, run_id, resumed)
+
+    async def run_outputs(self, run_id: str, nodes: Sequence[str] | None = None) -> Outputs:
+        """The outputs that a run has by now, of these nodes or of all; a few at a time: they may be large."""
+        wanted = await self.in_order(lambda: nodes_of(self.blocking.app, run_id, nodes))
+        found: Outputs = {}
+        for start in range(0, len(wanted), PAGE):
+            read = partial(_read_outputs, self, run_id, wanted[start : start + PAGE])
+            found |= await self.in_order(read)
+        return found
 
     def result(self, task_id: str) -> AsyncPending[JsonValue]:
         """A task that was published elsewhere, by its id."""
@@ -220,6 +277,14 @@ class AsyncDitto(FlowMethods):
     def _broker_and_deployment(self) -> tuple[str, str]:
         app = self.blocking.app
         return str(app.conf.broker_url), app.settings.connections.deployment
+
+
+def _read_outputs(client: AsyncDitto, run_id: str, nodes: Sequence[str]) -> Outputs:
+    return client.blocking.app.graphs.records.outputs(run_id, nodes)
+
+
+def _cancel_run(client: AsyncDitto, run_id: str) -> None:
+    cancel_run(client.blocking.app, run_id)
 
 
 def _publisher() -> ThreadPoolExecutor:

@@ -12,6 +12,7 @@ from ditto_tasks.errors import Cancelled, PipelineError
 from ditto_tasks.json_values import JsonObject, JsonValue
 from ditto_tasks.models import Scope, from_wire, to_wire
 from ditto_tasks.pipelines.graph_records import Opening
+from ditto_tasks.pipelines.graph_runs import run_not_found
 from ditto_tasks.pipelines.graphs import Graph, check_known
 from ditto_tasks.sharding import shard_of, shard_queue
 from ditto_tasks.tenants import tenant_of
@@ -98,11 +99,20 @@ def cancel_run(app: DittoCelery, run: str) -> None:
     app.graphs.fail(run, Cancelled())
 
 
+def resume_run(app: DittoCelery, run: str, timeout_ms: int | None) -> None:
+    """Let the run go on from what was settled, under a new deadline."""
+    app.coordination.withdraw_cancel(run)
+    app.graphs.resume(run, timeout_ms or app.settings.runtime.pipelines.deadline_ms)
+
+
+def nodes_of(app: DittoCelery, run: str, nodes: Sequence[str] | None) -> list[str]:
+    """Those of these nodes that a run has, all without a choice, in the order of the graph."""
+    planned = [node for node, _, _ in app.graphs.records.plan(run)]
+    if not planned:
+        raise run_not_found()
+    return planned if nodes is None else [node for node in planned if node in set(nodes)]
+
+
 def outputs_of(app: DittoCelery, run: str, nodes: Sequence[str] | None = None) -> Outputs:
     """The outputs that are there by now, in the order of the graph."""
-    records = app.graphs.records
-    planned = [node for node, _, _ in records.plan(run)]
-    if not planned:
-        raise PipelineError("RUN_NOT_FOUND", "there is no such run, or its record has expired")
-    wanted = planned if nodes is None else [node for node in planned if node in set(nodes)]
-    return records.outputs(run, wanted)
+    return app.graphs.records.outputs(run, nodes_of(app, run, nodes))

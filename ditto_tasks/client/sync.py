@@ -13,7 +13,15 @@ from ditto_tasks.celery import DittoCelery, create_app
 from ditto_tasks.client.answering import cancel_answer, start_answer, start_flow, the_request
 from ditto_tasks.client.event_reader import EventReader
 from ditto_tasks.client.flows import FlowCall, FlowMethods, with_settings
-from ditto_tasks.client.graphs import Outputs, ScopeLike, cancel_run, graph_call, outputs_of, start_graph
+from ditto_tasks.client.graphs import (
+    Outputs,
+    ScopeLike,
+    cancel_run,
+    graph_call,
+    outputs_of,
+    resume_run,
+    start_graph,
+)
 from ditto_tasks.client.methods import (
     ContextMethods,
     InferMethods,
@@ -160,6 +168,11 @@ class Ditto(FlowMethods):
         call = graph_call(run_id or str(uuid4()), graph, input, scope, timeout_ms)
         start_graph(self.app, call)
         return PendingRun(self, call.run)
+
+    def resume(self, run_id: str, *, timeout_ms: int | None = None) -> PendingRun:
+        """Let a run that failed or was cancelled go on from what was settled, under a new deadline."""
+        resume_run(self.app, run_id, timeout_ms)
+        return PendingRun(self, run_id)
 
     def run_outputs(self, run_id: str, nodes: Sequence[str] | None = None) -> Outputs:
         """The outputs that a run has by now, of these nodes or of all."""

@@ -5,7 +5,7 @@ Each operation is one script, so that it is one round trip and atomic; outputs a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple, Protocol, TypeAlias, cast
@@ -162,12 +162,11 @@ class GraphRecords:
         event = encode({"status": state})
         return _state(self._run("end", self._keys(run), state, encode(error), event, EVENTS_TTL_MS))
 
-    def resume(self, run: str, *, shard: int, timeout_ms: int, raised: Iterable[str]) -> GraphState | None:
+    def resume(self, run: str, timeout_ms: int) -> GraphState | None:
         """Let a run that failed or was cancelled go on; the state that it was in."""
         event = encode({"status": "resumed"})
-        keys = [*self._keys(run), self._list(shard)]
-        times = timeout_ms, self.ttl_ms
-        return _state(self._run("resume", keys, run, *times, event, EVENTS_TTL_MS, *raised))
+        about = run, timeout_ms, self.ttl_ms, event, EVENTS_TTL_MS
+        return _state(self._run("resume", self._keys(run), *about, *self.raised_nodes(run)))
 
     def head(self, run: str) -> Head | None:
         """What the record says of the whole run."""

@@ -171,6 +171,19 @@ class GraphRuns:
         if self.records.end(run, state, error_to_wire(error)) == state:
             self.announce(run)
 
+    def resume(self, run: str, timeout_ms: int) -> GraphState:
+        """Go on from what was settled, with a new deadline; a run that is running or done stays as it is.
+
+        Returns the state that it was in; RUN_NOT_FOUND without a record.
+        """
+        state = self.records.resume(run, timeout_ms)
+        if state is None:
+            raise run_not_found()
+        if state in ("failed", "cancelled"):
+            self._answers().forget(run)
+            self.go_on(run)
+        return state
+
     def announce(self, run: str) -> None:
         """Tell whoever waits how a run has ended: its caller, or the loop that it is an iteration of."""
         head = self.records.head(run)
@@ -217,6 +230,11 @@ def _message(run: str, handed: Handed, standing: Standing) -> Message:
     return Message(
         run, step_id(run, step), specification.node, {**scope, OPTIONS_KEY: options}, standing.headers
     )
+
+
+def run_not_found() -> PipelineError:
+    """The error for a run that has no record."""
+    return PipelineError("RUN_NOT_FOUND", "there is no such run, or its record has expired")
 
 
 def _too_large(size: int) -> PipelineError:

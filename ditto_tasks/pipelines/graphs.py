@@ -56,8 +56,9 @@ class Graph(WireModel):
     nodes: Annotated[tuple[GraphNode, ...], Field(min_length=1, max_length=MAX_NODES)]
 
     def __init__(self, name: str = "", nodes: Iterable[GraphNode | JsonObject] = ()) -> None:
+        fields: dict[str, Any] = {"name": name, "nodes": tuple(nodes)}  # as pydantic's own takes them
         try:
-            super().__init__(name=name, nodes=tuple(nodes))
+            super().__init__(**fields)
         except ValidationError as problem:
             first = problem.errors(include_url=False, include_input=False)[0]
             raise PipelineError.invalid_input(pointer(*first["loc"]), first["msg"]) from None
