@@ -28,7 +28,7 @@ from ditto_tasks.models import Count, Json, JsonMap, NonEmptyText, Scope, WireMo
 SCOPE_IDS: Final = frozenset({"turnId", "invocationId"})
 
 
-def _as_it_came(value: object) -> object:
+def as_it_came(value: object) -> object:
     return value
 
 
@@ -43,15 +43,15 @@ if TYPE_CHECKING:
     Query = JsonValue
     Flag = bool | None
 else:
-    Sources = Annotated[object, PlainValidator(_as_it_came, json_schema_input_type=tuple[Source, ...])]
-    Items = Annotated[object, PlainValidator(_as_it_came, json_schema_input_type=tuple[ContextItem, ...])]
-    Ingress = Annotated[object, PlainValidator(_as_it_came, json_schema_input_type=tuple[IngressEntry, ...])]
-    Ids = Annotated[object, PlainValidator(_as_it_came, json_schema_input_type=tuple[str, ...])]
-    Limit = Annotated[object, PlainValidator(_as_it_came, json_schema_input_type=Count)]
-    Strategy = Annotated[object, PlainValidator(_as_it_came, json_schema_input_type=SelectStrategy)]
-    Chosen = Annotated[object, PlainValidator(_as_it_came, json_schema_input_type=Purpose)]
-    Query = Annotated[object, PlainValidator(_as_it_came, json_schema_input_type=Json)]
-    Flag = Annotated[object, PlainValidator(_as_it_came, json_schema_input_type=bool)]
+    Sources = Annotated[object, PlainValidator(as_it_came, json_schema_input_type=tuple[Source, ...])]
+    Items = Annotated[object, PlainValidator(as_it_came, json_schema_input_type=tuple[ContextItem, ...])]
+    Ingress = Annotated[object, PlainValidator(as_it_came, json_schema_input_type=tuple[IngressEntry, ...])]
+    Ids = Annotated[object, PlainValidator(as_it_came, json_schema_input_type=tuple[str, ...])]
+    Limit = Annotated[object, PlainValidator(as_it_came, json_schema_input_type=Count)]
+    Strategy = Annotated[object, PlainValidator(as_it_came, json_schema_input_type=SelectStrategy)]
+    Chosen = Annotated[object, PlainValidator(as_it_came, json_schema_input_type=Purpose)]
+    Query = Annotated[object, PlainValidator(as_it_came, json_schema_input_type=Json)]
+    Flag = Annotated[object, PlainValidator(as_it_came, json_schema_input_type=bool)]
 
 
 class Body(WireModel):

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from ditto_tasks.client import AsyncDitto
+from ditto_tasks.pipelines.models import FlowName
 from ditto_tasks.web.fastapi import MAX_BODY_BYTES, APIRouter, open_routes
+from ditto_tasks.web.flow_calls import FlowOptionsOf, nothing_chosen
+from ditto_tasks.web.flow_models import FLOW_BODIES
+from ditto_tasks.web.flow_routes import add_flow
 from ditto_tasks.web.models import CONTEXT_BODIES
 from ditto_tasks.web.service import WAIT_S, AnswerOptionsOf, WebService, own_memories
 from ditto_tasks.web.session_routes import add_answer, add_context
@@ -18,6 +22,8 @@ def create_router(
     *,
     tenant: Callable[..., object],
     answer_options: AnswerOptionsOf = own_memories,
+    flows: Iterable[FlowName] = tuple(FLOW_BODIES),
+    flow_options: FlowOptionsOf = nothing_chosen,
     max_body_bytes: int = MAX_BODY_BYTES,
     wait_s: float = WAIT_S,
     streams: StreamLimits = StreamLimits(),  # noqa: B008 -- it is frozen
@@ -26,12 +32,17 @@ def create_router(
 
     `tenant` is a dependency of the application: it authenticates the request (and raises if it cannot)
     and returns the tenant's name. `answer_options` says for a tenant what the answering pipeline searches
-    and which model answers. Bodies over `max_body_bytes` are refused; after `wait_s` a request answers 202;
-    `streams` says how many streams of events a process and a tenant may have, and how long each lasts.
+    and which model answers; `flow_options` gives for a tenant and a flow what the caller does not choose,
+    the model among it; `flows` names the flows that have a route. Bodies over `max_body_bytes` are refused;
+    after `wait_s` a request answers 202; `streams` says how many streams of events a process and a tenant
+    may have, and how long each lasts.
     """
-    routes = open_routes(WebService(client, answer_options, wait_s, streams), tenant, max_body_bytes)
+    service = WebService(client, answer_options, wait_s, streams, flow_options)
+    routes = open_routes(service, tenant, max_body_bytes)
     for node in CONTEXT_BODIES:
         add_context(routes, node)
     add_answer(routes)
+    for flow in flows:
+        add_flow(routes, flow)
     add_tasks(routes)
     return routes.router

@@ -25,6 +25,7 @@ from ditto_tasks.pipelines.models import AnswerOptions, Search
 from ditto_tasks.task import OPTIONS_KEY
 from ditto_tasks.tenants import session_within, tenant_session
 from ditto_tasks.web.failures import failure_of, not_found, status_of_task, unavailable
+from ditto_tasks.web.flow_calls import AskedFlow, FlowOptionsOf, nothing_chosen
 from ditto_tasks.web.following import STREAMS, follow
 from ditto_tasks.web.headers import last_event
 from ditto_tasks.web.lookup import TaskLookup
@@ -83,9 +84,11 @@ class WebService:
         answer_options: AnswerOptionsOf = own_memories,
         wait_s: float = WAIT_S,
         streams: StreamLimits = StreamLimits(),  # noqa: B008 -- it is frozen
+        flow_options: FlowOptionsOf = nothing_chosen,
     ) -> None:
         self._client = client
         self._answer_options = answer_options
+        self._flow_options = flow_options
         self._wait_s = wait_s
         self._streams = OpenStreams(streams)
         self._lookup = TaskLookup(client)
@@ -108,6 +111,12 @@ class WebService:
         options = cast("AnswerOptions", {**self._answer_options(tenant), **asked})
         scope: JsonObject = {"sessionId": tenant_session(tenant, session)}
         return await self._sent(self._client.answer(scope, body.question, **options))
+
+    async def flow(self, asked: AskedFlow, size: int = 0) -> str:
+        """Start a flow, whose body has `size` bytes; its id. Raises what is refused at the start."""
+        chosen = self._flow_options(asked.tenant, asked.flow)
+        call = await self.aside(lambda: asked.ready(chosen), size)
+        return await self._sent(self._client.start(call))
 
     async def end(self, task_id: str, *, wait: bool) -> Finished | None:
         """The end of a task, waited for if so wanted; None if it runs for longer."""

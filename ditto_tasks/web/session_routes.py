@@ -76,7 +76,7 @@ def add_answer(routes: Routes) -> None:
         name="ditto_answer",
         status_code=202,
         response_model=TaskState,
-        responses={**ACCEPTED, **problems(401, 403, 413, 422, 429, 503)},
+        responses={**ACCEPTED, **problems(401, 403, 410, 413, 422, 429, 503)},
     )
     async def answer(
         request: Request, tenant: Annotated[str, caller], session_id: Session, body: AnswerBody

@@ -10,8 +10,10 @@ from fastapi import FastAPI
 
 from ditto_tasks.client import AsyncDitto
 from ditto_tasks.nodes import NODES
+from ditto_tasks.pipelines.flow_models import INPUTS
 from ditto_tasks.settings import default_settings
 from ditto_tasks.web import create_router
+from ditto_tasks.web.flow_models import FLOW_BODIES
 from ditto_tasks.web.models import CONTEXT_BODIES
 
 NOT_THE_BODYS = {"scope", "expected_version", "context"}
@@ -21,6 +23,7 @@ ROUTES = {
     "/sessions/{session_id}/context/update": {"post"},
     "/sessions/{session_id}/context/compress": {"post"},
     "/sessions/{session_id}/answer": {"post"},
+    **{f"/sessions/{{session_id}}/flows/{flow}": {"post"} for flow in FLOW_BODIES},
     "/tasks/{task_id}": {"get", "delete"},
     "/tasks/{task_id}/events": {"get"},
 }
@@ -48,7 +51,7 @@ def test_a_router_without_authentication_cannot_be_made():
 
 
 def test_the_schema_has_every_route_and_no_other(schema):
-    """The five addresses of the specification, CONTEXT's four nodes one by one."""
+    """The addresses of the specification, CONTEXT's four nodes and the six flows one by one."""
     assert {path: set(methods) for path, methods in schema["paths"].items()} == ROUTES
 
 
@@ -57,6 +60,21 @@ def test_bodies_have_the_fields_of_their_nodes():
     for node, body in CONTEXT_BODIES.items():
         assert set(body.model_fields) == set(NODES[node].input_model.model_fields) - NOT_THE_BODYS, node
     assert set(CONTEXT_BODIES) == {row.name for row in NODES.values() if row.domain == "CONTEXT"}
+
+
+def test_bodies_of_flows_have_the_fields_of_their_inputs(schema):
+    """All but the context, which is the session's, and the model, which the application chooses."""
+    assert set(FLOW_BODIES) == set(INPUTS)
+    for flow, body in FLOW_BODIES.items():
+        assert set(body.model_fields) == set(INPUTS[flow].model_fields) - {"context", "model"}, flow
+    shown = schema["components"]["schemas"]
+    assert shown["ToolBody"]["properties"]["call"]["$ref"].endswith("/ToolCall")
+    assert shown["ToolBody"]["required"] == ["call"]
+    assert {"messages", "actions", "generation", "limits"} == shown["ReactBody"]["properties"].keys()
+    react = schema["paths"]["/sessions/{session_id}/flows/react"]["post"]
+    assert {"202", "401", "403", "410", "413", "422", "429", "503"} <= react["responses"].keys()
+    assert "Location" in react["responses"]["202"]["headers"]
+    assert {parameter["name"] for parameter in react["parameters"]} == {"session_id", "timeoutMs"}
 
 
 def test_every_answer_has_a_model(schema):
