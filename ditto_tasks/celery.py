@@ -32,6 +32,8 @@ from ditto_tasks.pipelines.graph_runs import GraphRuns, Message, sweep_graphs
 from ditto_tasks.pipelines.models import AnswerRequest
 from ditto_tasks.pipelines.plan import Step
 from ditto_tasks.pipelines.records import PipelineRecords
+from ditto_tasks.pipelines.run_index import RunIndex
+from ditto_tasks.pipelines.run_reading import RunRecords
 from ditto_tasks.pipelines.runs import StepRuns, register_errback
 from ditto_tasks.pipelines.sweep import sweep
 from ditto_tasks.publishing import Publish, built_in_options, check_order, check_publish, check_size
@@ -108,6 +110,8 @@ class DittoCelery(Celery):
         self.graphs = GraphRuns(
             graph_records, lambda: self.backend, self._send_node, self._functions, lambda _: None
         )
+        self.run_index = RunIndex(settings.connections.deployment, self._broker_client)
+        self.run_records = RunRecords(self.run_index, self.records, graph_records)
         self.counts = Counts(settings.connections.deployment, self._broker_client)
         self._recorder = Recorder(self, self.counts, default_model=settings.connections.infer_model)
         self._recorder.connect()

@@ -103,6 +103,10 @@ class Keys:
         """Sorted set: the runs of graphs that a shard's owner looks after."""
         return self._named(f"graphs:{shard}")
 
+    def runs(self, owner: str | None) -> str:
+        """Sorted set: the runs of a tenant, by its owner key, or of the whole deployment."""
+        return self._named("runs" if owner is None else f"runs:{owner}")
+
     def trace(self, run: str) -> str:
         """String: the trace to which the tasks of a run belong."""
         return self._named(f"trace:{run}")

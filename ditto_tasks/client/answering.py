@@ -61,6 +61,7 @@ def _open(app: DittoCelery, request: RunRequest, pipeline: str) -> int:
         in_canvas=True,
     )
     app.coordination.admit(admission, max_depth=runtime.shards.max_depth)
+    app.run_index.add("pipeline", pipeline, tenant=admission.tenant, ttl_ms=admission.ttl_ms)
     return app.records.open(pipeline, request, shard=shard, deadline_ms=timeout_ms)
 
 

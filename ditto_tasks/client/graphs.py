@@ -14,6 +14,7 @@ from ditto_tasks.models import Scope, from_wire, to_wire
 from ditto_tasks.pipelines.graph_records import Opening
 from ditto_tasks.pipelines.graph_runs import run_not_found
 from ditto_tasks.pipelines.graphs import Graph, check_known
+from ditto_tasks.pipelines.run_index import RecordKind
 from ditto_tasks.sharding import shard_of, shard_queue
 from ditto_tasks.tenants import tenant_of
 from ditto_tasks.worker.keys import SCOPE_HEADER, TENANT_HEADER
@@ -48,7 +49,7 @@ def start_graph(app: DittoCelery, call: GraphCall) -> None:
     check_known(call.graph, app.nodes, scoped=call.scope is not None)
     runtime = app.settings.runtime
     timeout_ms = call.timeout_ms or runtime.pipelines.deadline_ms
-    admit(app, call.run, call.scope, timeout_ms)
+    admit(app, "graph", call.run, call.scope, timeout_ms)
     opening = Opening(
         run=call.run,
         graph=call.graph,
@@ -62,8 +63,8 @@ def start_graph(app: DittoCelery, call: GraphCall) -> None:
     app.graphs.start(opening)
 
 
-def admit(app: DittoCelery, run: str, scope: Scope | None, timeout_ms: int) -> None:
-    """Refuse a run of an erased session or of a full shard, and note whose it is."""
+def admit(app: DittoCelery, kind: RecordKind, run: str, scope: Scope | None, timeout_ms: int) -> None:
+    """Refuse a run of an erased session or of a full shard; note whose it is, and list it."""
     runtime = app.settings.runtime
     admission = Admission(
         task_id=run,
@@ -75,6 +76,7 @@ def admit(app: DittoCelery, run: str, scope: Scope | None, timeout_ms: int) -> N
         in_canvas=True,
     )
     app.coordination.admit(admission, max_depth=runtime.shards.max_depth)
+    app.run_index.add(kind, run, tenant=admission.tenant, ttl_ms=admission.ttl_ms)
 
 
 def shard_for(app: DittoCelery, run: str, scope: Scope | None) -> int:

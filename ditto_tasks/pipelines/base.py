@@ -42,6 +42,9 @@ class PipelineRecord:
     results: Mapping[str, JsonValue] = field(default_factory=dict)
     error: JsonObject | None = None  # why it failed
     opened_ms: int = 0
+    ended_ms: int | None = None
+    began: Mapping[str, int] = field(default_factory=dict)  # when steps began, by name
+    ended: Mapping[str, int] = field(default_factory=dict)
 
 
 class StepRecords(Protocol):

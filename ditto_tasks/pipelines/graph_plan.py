@@ -72,6 +72,7 @@ def stored_fields(graph: Graph, scope: Scope | None) -> Iterator[tuple[str, str 
             after[before].append(node.id)
     yield "graph", graph.name
     yield "todo", len(graph.nodes)
+    yield "total", len(graph.nodes)
     yield "plan", encode([[node.id, node.node, list(node.dependencies)] for node in graph.nodes])
     for node in graph.nodes:
         yield f"spec:{node.id}", Specification.of(node, scope).encoded()

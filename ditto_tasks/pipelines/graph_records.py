@@ -17,7 +17,7 @@ from ditto_tasks.lua_source import lua_source
 from ditto_tasks.models import Scope
 from ditto_tasks.pipelines.graph_plan import Specification, stored_fields
 from ditto_tasks.pipelines.graphs import Graph
-from ditto_tasks.redis_replies import text
+from ditto_tasks.redis_replies import clock_ms, text
 from ditto_tasks.task_events import EVENTS_TTL_MS
 
 GraphState: TypeAlias = Literal["running", "done", "failed", "cancelled"]
@@ -32,6 +32,7 @@ class RecordClient(BrokerClient, Protocol):
     """What records of runs need of a client beside that."""
 
     def hmget(self, name: str, keys: Sequence[str]) -> list[bytes | None]: ...
+    def time(self) -> object: ...
 
 
 class Handed(NamedTuple):
@@ -86,6 +87,33 @@ class Head:
     graph: str
     parent: str
     error: JsonObject | None
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a run has come; times by the server's clock."""
+
+    state: GraphState
+    graph: str
+    opened_ms: int
+    deadline_ms: int
+    ended_ms: int | None
+    error: JsonObject | None
+    headers: JsonObject
+    total: int
+    settled: int
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class NodeTimes:
+    """What is known of a node's way."""
+
+    times: int  # that it was handed out
+    sent_ms: int | None
+    began_ms: int | None
+    ended_ms: int | None
+    raised: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +209,48 @@ class GraphRecords:
         (plan,) = self._fields(run, "plan")
         return cast("list[tuple[str, str, list[str]]]", decode(plan or b"[]"))
 
+    def progress(self, run: str) -> Progress | None:
+        """How far a run has come, by names and times alone."""
+        names = (
+            "state",
+            "graph",
+            "opened",
+            "deadline",
+            "ended",
+            "error",
+            "headers",
+            "total",
+            "todo",
+            "failures",
+        )
+        with self.clients() as lent:
+            client = cast(RecordClient, lent)
+            fields = dict(zip(names, client.hmget(self._record(run), names), strict=True))
+            now_ms = clock_ms(client.time())
+        if fields["state"] is None:
+            return None
+        settled = _int(fields["total"]) - _int(fields["todo"]) + _int(fields["failures"] or 0)
+        return Progress(
+            state=cast(GraphState, text(fields["state"])),
+            graph=text(fields["graph"]),
+            opened_ms=_int(fields["opened"]),
+            deadline_ms=_int(fields["deadline"]),
+            ended_ms=None if fields["ended"] is None else _int(fields["ended"]),
+            error=cast("JsonObject | None", decode(fields["error"] or b"null")),
+            headers=cast(JsonObject, decode(fields["headers"] or b"{}")),
+            total=_int(fields["total"]),
+            settled=settled,
+            now_ms=now_ms,
+        )
+
+    def node_times(self, run: str, nodes: Sequence[str]) -> list[NodeTimes]:
+        """When each of these nodes was sent, began and ended, and whether it raised."""
+        if not nodes:
+            return []
+        kinds = ("times", "sent", "began", "ended", "raised")
+        found = self._fields(run, *(f"{kind}:{node}" for node in nodes for kind in kinds))
+        return [_times(found[start : start + len(kinds)]) for start in range(0, len(found), len(kinds))]
+
     def raised_nodes(self, run: str) -> list[str]:
         """The nodes that raised."""
         ids = [node for node, _, _ in self.plan(run)]
@@ -266,6 +336,11 @@ def _given(reply: object) -> Given | Refusal:
     specification = Specification.parse(decode(spec))
     known = zip(specification.dependencies, map(decode, outputs), strict=True)
     return Given(specification, _int(deadline), decode(given), dict(known))
+
+
+def _times(fields: Sequence[bytes | None]) -> NodeTimes:
+    times, sent, began, ended = (None if value is None else _int(value) for value in fields[:4])
+    return NodeTimes(times or 0, sent, began, ended, fields[4] is not None)
 
 
 def _state(reply: object) -> GraphState | None:

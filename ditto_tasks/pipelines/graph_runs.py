@@ -105,7 +105,7 @@ class GraphRuns:
     def run_node(self, delivery: Delivery, compute: Compute) -> Settled:
         """Begin a node, compute what it gives, record that, and publish what may start after it.
 
-        Ignore for a delivery that is of no use: the node has settled, is at work elsewhere, or was sent anew.
+        Raises what the node raises; Ignore for a delivery that is of no use: the node has settled, is at work elsewhere, or was sent anew.
         """
         given = self.records.begin(
             delivery.run,
@@ -126,7 +126,7 @@ class GraphRuns:
                     raise _too_large(len(data))
             except DittoError as error:
                 self._raised(delivery, error)
-                return Settled(None, 0)
+                raise
         self._settled(delivery, value, data)
         return Settled(value, len(data))
 

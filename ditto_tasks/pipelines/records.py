@@ -5,7 +5,7 @@ Each operation is one script, so that it is one round trip and atomic; results a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Final, cast
@@ -105,11 +105,7 @@ class PipelineRecords:
 def _record(pipeline: str, now_ms: int, fields: Mapping[bytes, bytes]) -> PipelineRecord:
     deadline = _int(fields[b"deadline"])
     request = _request(decode(fields[b"request"]))
-    results = {
-        key.removeprefix(_RESULT).decode(): decode(value)
-        for key, value in fields.items()
-        if key.startswith(_RESULT)
-    }
+    results = {step: decode(value) for step, value in _under(_RESULT, fields)}
     return PipelineRecord(
         pipeline=pipeline,
         request=request.model_copy(update={"deadline_ms": deadline}),
@@ -121,7 +117,14 @@ def _record(pipeline: str, now_ms: int, fields: Mapping[bytes, bytes]) -> Pipeli
         results=results,
         error=cast("JsonObject | None", decode(fields.get(b"error", b"null"))),
         opened_ms=_int(fields.get(b"opened", 0)),
+        ended_ms=_int(fields[b"ended"]) if b"ended" in fields else None,
+        began={step: _int(value) for step, value in _under(b"began:", fields)},
+        ended={step: _int(value) for step, value in _under(b"ended:", fields)},
     )
+
+
+def _under(prefix: bytes, fields: Mapping[bytes, bytes]) -> Iterator[tuple[str, bytes]]:
+    return ((key[len(prefix) :].decode(), value) for key, value in fields.items() if key.startswith(prefix))
 
 
 def _request(wire: JsonValue) -> RunRequest:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
+from ditto_tasks.errors import DittoError
 from ditto_tasks.json_values import JsonObject, JsonValue
 from ditto_tasks.models import to_wire
 from ditto_tasks.pipelines.models import FlowRequest
@@ -69,6 +70,20 @@ def advance(flow: Flow, run: FlowRun) -> Step | Ended:
     except StopIteration as end:
         return Ended(end.value)
     return _with_deadline(step, run)
+
+
+def steps_so_far(flow: Flow, run: FlowRun) -> list[Step]:
+    """The steps that have results, and the one that is to run now, in their order."""
+    steps, told = flow(run), list[Step]()
+    try:
+        step = next(steps)
+        while True:
+            told.append(step)
+            if step.name not in run.results:
+                return told
+            step = _resume(steps, run.results[step.name])
+    except (StopIteration, DittoError):  # the flow's end
+        return told
 
 
 def _resume(steps: FlowSteps, result: JsonValue) -> Step:

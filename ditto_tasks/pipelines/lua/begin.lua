@@ -8,7 +8,8 @@ if not found[1] then
 end
 if found[1] == "running" and not found[3] then
     local time = redis.call("TIME")
-    redis.call("HSET", KEYS[1], "active", string.format("%d", time[1] * 1000 + math.floor(time[2] / 1000)))
+    local now = string.format("%d", time[1] * 1000 + math.floor(time[2] / 1000))
+    redis.call("HSET", KEYS[1], "active", now, "began:" .. ARGV[1], now)
     redis.call("XADD", KEYS[2], "MAXLEN", "~", 1000, "*", "type", "step", "data", ARGV[2])
     redis.call("PEXPIRE", KEYS[2], ARGV[3])
 end

@@ -9,7 +9,7 @@ local field = "result:" .. ARGV[1]
 if redis.call("HSETNX", KEYS[1], field, ARGV[2]) == 1 then
     local time = redis.call("TIME")
     local now = string.format("%d", time[1] * 1000 + math.floor(time[2] / 1000))
-    redis.call("HSET", KEYS[1], "active", now, "resent", "0")
+    redis.call("HSET", KEYS[1], "active", now, "resent", "0", "ended:" .. ARGV[1], now)
     redis.call("XADD", KEYS[2], "MAXLEN", "~", 1000, "*", "type", "step", "data", ARGV[3])
     redis.call("PEXPIRE", KEYS[2], ARGV[4])
 end

@@ -15,6 +15,7 @@ if ARGV[4] == "1" and (state ~= "running" or clock >= tonumber(deadline)) then
 end
 redis.call("ZREM", flight, node)
 redis.call("HSET", record, "ended:" .. node, now, "raised:" .. node, ARGV[3])
+redis.call("HINCRBY", record, "failures", 1)
 event("step", ARGV[6], ARGV[8])
 if state == "running" then
     state = "failed"

@@ -9,7 +9,7 @@ end
 local until_ms = string.format("%d", clock + ARGV[2])
 local list = redis.call("HGET", record, "list")
 redis.call("HSET", record, "state", "running", "deadline", until_ms)
-redis.call("HDEL", record, "error", "ended")
+redis.call("HDEL", record, "error", "ended", "failures")
 for _, key in ipairs({record, outputs, flight}) do
     redis.call("PEXPIRE", key, ARGV[2] + ARGV[3])
 end

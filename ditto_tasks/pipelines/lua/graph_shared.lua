@@ -24,6 +24,7 @@ end
 
 local function add_message(messages, node)
     local found = redis.call("HMGET", record, "attempt:" .. node, "spec:" .. node)
+    redis.call("HINCRBY", record, "times:" .. node, 1)
     table.insert(messages, {node, found[1], found[2]})
 end
 

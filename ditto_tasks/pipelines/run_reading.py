@@ -1,0 +1,244 @@
+"""Runs as they may be seen, from the records of pipelines, graphs and loops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from ditto_tasks.canonical import scope_key
+from ditto_tasks.json_values import JsonObject
+from ditto_tasks.models import Scope
+from ditto_tasks.pipelines.base import PipelineRecord
+from ditto_tasks.pipelines.graph_plan import NODE_ID
+from ditto_tasks.pipelines.graph_records import GraphRecords, NodeTimes, Progress
+from ditto_tasks.pipelines.models import AnswerRequest, FlowRequest
+from ditto_tasks.pipelines.outcomes import raised_error
+from ditto_tasks.pipelines.plan import Step, stages_of
+from ditto_tasks.pipelines.queued_flows import FLOWS
+from ditto_tasks.pipelines.records import PipelineRecords
+from ditto_tasks.pipelines.replay import FlowRun, steps_so_far
+from ditto_tasks.pipelines.run_index import Listed, RecordKind, RunIndex
+from ditto_tasks.pipelines.run_views import (
+    MAX_PAGE,
+    NodeState,
+    NodeView,
+    RunError,
+    RunPage,
+    RunSummary,
+    RunView,
+    RunViewState,
+)
+from ditto_tasks.worker.keys import SCOPE_HEADER
+
+CANCELLED: Final = "Cancelled"
+
+
+@dataclass(frozen=True, slots=True)
+class RunRecords:
+    """Implements RunReader."""
+
+    index: RunIndex
+    pipelines: PipelineRecords
+    graphs: GraphRecords
+
+    def list(
+        self,
+        *,
+        tenant: str | None = None,
+        states: Sequence[RunViewState] = (),
+        limit: int = 100,
+        cursor: str | None = None,
+    ) -> RunPage:
+        """Runs of one tenant or of the whole deployment, the newest first."""
+        asked = min(limit, MAX_PAGE)
+        listed = self.index.page(tenant, limit=asked, cursor=cursor)
+        found = [(each, self._summary(each)) for each in listed]
+        self.index.drop([each for each, run in found if run is None], tenant)
+        runs = [run for _, run in found if run is not None and (not states or run.state in states)]
+        more = listed[-1].cursor if len(listed) == asked else None
+        return RunPage(runs=tuple(runs), cursor=more)
+
+    def load(self, run_id: str) -> RunView | None:
+        """One run; None where there is none, or its record has expired."""
+        kinds: tuple[Callable[[str], RunView | None], ...] = (self._graph, self._pipeline)
+        return next((view for kind in kinds if (view := kind(run_id)) is not None), None)
+
+    def _summary(self, listed: Listed) -> RunSummary | None:
+        readers: Mapping[RecordKind, Callable[[str], RunSummary | None]] = {
+            "graph": self._graph_summary,
+            "pipeline": self._pipeline_summary,
+        }
+        return readers[listed.kind](listed.run)
+
+    def _graph_summary(self, run: str) -> RunSummary | None:
+        progress = self.graphs.progress(run)
+        if progress is None:
+            return None
+        return RunSummary(
+            id=run,
+            kind="graph",
+            name=progress.graph,
+            state=progress.state,
+            opened_ms=progress.opened_ms,
+            deadline_ms=progress.deadline_ms,
+            ended_ms=progress.ended_ms,
+            settled=progress.settled,
+            total=progress.total,
+            code=_code(progress.error),
+        )
+
+    def _graph(self, run: str) -> RunView | None:
+        progress = self.graphs.progress(run)
+        if progress is None:
+            return None
+        return RunView(
+            id=run,
+            kind="graph",
+            name=progress.graph,
+            state=progress.state,
+            opened_ms=progress.opened_ms,
+            deadline_ms=progress.deadline_ms,
+            now_ms=progress.now_ms,
+            ended_ms=progress.ended_ms,
+            error=_error(progress.error),
+            nodes=graph_nodes(self.graphs, run, progress),
+            scope_hash=_scope_hash(progress.headers),
+        )
+
+    def _pipeline_summary(self, run: str) -> RunSummary | None:
+        record = self.pipelines.load(run)
+        if record is None:
+            return None
+        nodes = pipeline_nodes(record)
+        return RunSummary(
+            id=run,
+            kind=_kind(record),
+            name=_name(record),
+            state=_state(record),
+            opened_ms=record.opened_ms,
+            deadline_ms=record.deadline_ms,
+            ended_ms=record.ended_ms,
+            settled=sum(node.settled for node in nodes),
+            total=len(nodes) if isinstance(record.request, AnswerRequest) else None,
+            code=_code(record.error),
+        )
+
+    def _pipeline(self, run: str) -> RunView | None:
+        record = self.pipelines.load(run)
+        if record is None:
+            return None
+        return RunView(
+            id=run,
+            kind=_kind(record),
+            name=_name(record),
+            state=_state(record),
+            opened_ms=record.opened_ms,
+            deadline_ms=record.deadline_ms,
+            now_ms=record.now_ms,
+            ended_ms=record.ended_ms,
+            error=_error(record.error),
+            nodes=pipeline_nodes(record),
+            scope_hash=_hash_of(record.request.scope),
+        )
+
+
+def graph_nodes(graphs: GraphRecords, run: str, progress: Progress) -> tuple[NodeView, ...]:
+    """The nodes of a run with their states."""
+    plan = graphs.plan(run)
+    times = graphs.node_times(run, [node for node, _, _ in plan])
+    return tuple(
+        NodeView(
+            id=node,
+            node=kind,
+            dependencies=tuple(before),
+            state=_node_state(known, running=progress.state == "running"),
+            started_ms=known.began_ms,
+            ended_ms=known.ended_ms,
+            attempt=known.times,
+        )
+        for (node, kind, before), known in zip(plan, times, strict=True)
+    )
+
+
+def _node_state(known: NodeTimes, *, running: bool) -> NodeState:
+    if known.ended_ms is not None:
+        return "failed" if known.raised else "done"
+    if known.began_ms is not None:
+        return "running"
+    if not running:
+        return "skipped"
+    return "waiting" if known.sent_ms is None else "sent"
+
+
+def pipeline_nodes(record: PipelineRecord) -> tuple[NodeView, ...]:
+    """The steps of a pipeline: all of an answer's, those so far of a flow's."""
+    if isinstance(record.request, AnswerRequest):
+        stages = stages_of(record.request, record.pipeline)
+    else:
+        stages = [[step] for step in _steps_of_flow(record, record.request)]
+    nodes: list[NodeView] = []
+    before: tuple[str, ...] = ()
+    for *header, body in stages:
+        nodes += [_step_view(record, step, before) for step in header]
+        nodes.append(_step_view(record, body, tuple(step.name for step in header) or before))
+        before = (body.name,)
+    return tuple(nodes)
+
+
+def _steps_of_flow(record: PipelineRecord, request: FlowRequest) -> list[Step]:
+    run = FlowRun(record.pipeline, request, record.results, record.opened_ms, record.now_ms)
+    return steps_so_far(FLOWS[request.flow], run)
+
+
+def _step_view(record: PipelineRecord, step: Step, before: tuple[str, ...]) -> NodeView:
+    return NodeView(
+        id=step.name,
+        node=step.node,
+        dependencies=before,
+        state=_step_state(record, step.name),
+        started_ms=record.began.get(step.name),
+        ended_ms=record.ended.get(step.name),
+    )
+
+
+def _step_state(record: PipelineRecord, step: str) -> NodeState:
+    if step in record.results:
+        return "done" if raised_error(record.results[step]) is None else "failed"
+    if record.state != "running":
+        return "skipped"
+    return "running" if step in record.began else "waiting"
+
+
+def _kind(record: PipelineRecord) -> str:
+    return "answer" if isinstance(record.request, AnswerRequest) else "flow"
+
+
+def _name(record: PipelineRecord) -> str:
+    return "answer" if isinstance(record.request, AnswerRequest) else record.request.flow
+
+
+def _state(record: PipelineRecord) -> RunViewState:
+    cancelled = record.error is not None and record.error["kind"] == CANCELLED
+    return "cancelled" if cancelled else record.state
+
+
+def _code(error: JsonObject | None) -> str | None:
+    return None if error is None else str(error["code"])
+
+
+def _error(error: JsonObject | None) -> RunError | None:
+    if error is None:
+        return None
+    details = error.get("details")
+    node = details.get(NODE_ID) if isinstance(details, dict) else None
+    return RunError(code=str(error["code"]), message=str(error["message"]), node=node)
+
+
+def _scope_hash(headers: JsonObject) -> str | None:
+    found = headers.get(SCOPE_HEADER)
+    return None if found is None else str(found)
+
+
+def _hash_of(scope: Scope | None) -> str | None:
+    return None if scope is None else scope_key(scope.wire_form())
