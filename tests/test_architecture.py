@@ -34,6 +34,7 @@ DRIVERS = [
     "tornado",
     "prometheus_client",
     "httpx",
+    "httpx2",
     "uvicorn",
     "sse_starlette",
     "fastapi",

@@ -35,7 +35,7 @@ class Once(Protocol):
     def __call__(
         self, request: ModelRequest, effect: Callable[[], Sample], admit: Callable[[], None]
     ) -> Sample:
-        """Return the recorded sample of this position, or run and record ``effect`` unless ``admit`` raises."""
+        """The recorded sample of this position, or that of ``effect``, recorded if ``admit`` lets it run."""
         ...
 
 

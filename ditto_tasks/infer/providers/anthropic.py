@@ -12,6 +12,7 @@ from ditto_tasks.infer.providers.anthropic_format import (
     sample_of,
     wire_messages,
 )
+from ditto_tasks.infer.providers.bounded_client import bounded_client
 from ditto_tasks.infer.providers.over_http import ClientErrors, HttpProvider, StreamedResponse
 from ditto_tasks.infer.values import Sample
 from ditto_tasks.json_values import JsonObject
@@ -32,7 +33,9 @@ class AnthropicProvider(HttpProvider):
         self, *, base_url: str | None = None, api_key: str | None = None, model: str | None = None
     ) -> None:
         super().__init__(library="anthropic", endpoint=base_url or DEFAULT_ENDPOINT, model=model)
-        self._client = AsyncAnthropic(api_key=api_key or NO_KEY, base_url=self.endpoint, max_retries=0)
+        self._client = AsyncAnthropic(
+            api_key=api_key or NO_KEY, base_url=self.endpoint, max_retries=0, http_client=bounded_client()
+        )
 
     def open_request(
         self, request: ModelRequest, *, stream: bool, timeout_s: float

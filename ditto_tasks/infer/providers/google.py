@@ -12,6 +12,7 @@ from pydantic import BaseModel, ValidationError
 from ditto_tasks.errors import DittoError, InferError
 from ditto_tasks.event_loop import LoopThread
 from ditto_tasks.infer.base import ModelRequest, ProviderCall
+from ditto_tasks.infer.providers.bounded_client import bounded_client
 from ditto_tasks.infer.providers.failures import connection_error, http_error, timeout_error
 from ditto_tasks.infer.providers.google_format import request_config, sample_of, text_of, wire_contents
 from ditto_tasks.infer.values import Sample
@@ -22,7 +23,7 @@ NO_KEY = "none"  # given, so that the client does not look into the environment
 
 
 class GoogleProvider:
-    """One endpoint with one credential. The client reads bodies itself, so their size is not bounded here."""
+    """One endpoint with one credential."""
 
     def __init__(
         self, *, base_url: str | None = None, api_key: str | None = None, model: str | None = None
@@ -32,8 +33,11 @@ class GoogleProvider:
         self.endpoint: str | None = base_url or DEFAULT_ENDPOINT
         self.default_model = model
         self._loop = LoopThread("ditto-google")
+        self._http = bounded_client()
         self._client = Client(
-            api_key=api_key or NO_KEY, vertexai=False, http_options=HttpOptions(base_url=self.endpoint)
+            api_key=api_key or NO_KEY,
+            vertexai=False,
+            http_options=HttpOptions(base_url=self.endpoint, httpx_async_client=self._http),
         )
 
     def sample(self, request: ModelRequest, call: ProviderCall) -> Sample:
@@ -48,8 +52,12 @@ class GoogleProvider:
 
     def close(self) -> None:
         """Close the connections and the loop."""
-        self._loop.close(self._client.aio.aclose)
+        self._loop.close(self._close_client)
         self._client.close()
+
+    async def _close_client(self) -> None:
+        await self._client.aio.aclose()
+        await self._http.aclose()  # the library leaves it to whoever made it
 
     async def _answer(self, request: ModelRequest, on_text: Callable[[str], None] | None) -> list[JsonObject]:
         try:

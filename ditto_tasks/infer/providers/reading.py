@@ -1,4 +1,4 @@
-"""Reads provider answers with a bound: a flooding server must not fill the worker's memory."""
+"""Reads what providers answer: one JSON object, or server-sent events."""
 
 from collections.abc import AsyncIterator
 
@@ -6,36 +6,26 @@ from ditto_tasks.errors import InferError
 from ditto_tasks.infer.providers.failures import connection_error
 from ditto_tasks.json_values import InvalidJson, JsonObject, decode
 
-MAX_ANSWER_BYTES = 8 * 2**20  # twice the largest message that the queues carry
-
-
-async def bounded(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """Pass chunks on until they exceed the bound."""
-    left = MAX_ANSWER_BYTES
-    async for chunk in _connected(chunks):
-        left -= len(chunk)
-        if left < 0:
-            raise InferError("INVALID_MODEL_OUTPUT", "the provider's answer is too large")
-        yield chunk
-
 
 async def _connected(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     try:
         async for chunk in chunks:
             yield chunk
+    except InferError:  # too large
+        raise
     except Exception as error:
         raise connection_error() from error
 
 
 async def json_body(chunks: AsyncIterator[bytes]) -> JsonObject:
     """Return the whole body, which is one JSON object."""
-    return json_object(b"".join([chunk async for chunk in bounded(chunks)]))
+    return json_object(b"".join([chunk async for chunk in _connected(chunks)]))
 
 
 async def sse_data(chunks: AsyncIterator[bytes]) -> AsyncIterator[str]:
     """Yield the data of each server-sent event."""
     data: list[str] = []
-    async for line in _lines(bounded(chunks)):
+    async for line in _lines(_connected(chunks)):
         if line.startswith("data:"):
             data.append(line[5:].removeprefix(" "))
         elif not line and data:
