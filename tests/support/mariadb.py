@@ -3,8 +3,10 @@
 import os
 import pwd
 import shutil
+import socket
 import subprocess
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
@@ -31,6 +33,8 @@ class MariadbServer:
         self._install = install
         self._directory = Path(tempfile.mkdtemp(prefix="ditto-my-"))
         self._user = "nobody" if os.geteuid() == 0 else None
+        # a starting server deletes the temporary tables that it finds, those of another one as well
+        self._env = {**os.environ, "TMPDIR": str(self._directory)}
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -50,31 +54,39 @@ class MariadbServer:
         command += [
             "--innodb-flush-log-at-trx-commit=0",
             "--innodb-doublewrite=0",
-            "--innodb-fast-shutdown=2",
         ]
         self._process = subprocess.Popen(
             command,
             user=self._user,
             cwd=self._directory,
+            env=self._env,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
-        eventually((self._directory / "s").exists, START_S, message="MariaDB did not get ready")
+        eventually(self._greets, START_S, message="MariaDB did not get ready")
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
     ) -> None:
         if self._process is not None:
-            self._process.terminate()
-            self._process.wait(30)
+            self._process.kill()  # its files go with it; a polite request is lost while it still starts
+            self._process.wait()
         shutil.rmtree(self._directory, ignore_errors=True)
+
+    def _greets(self) -> bool:
+        with suppress(OSError), socket.socket(socket.AF_UNIX) as probe:
+            probe.settimeout(START_S)
+            probe.connect(str(self._directory / "s"))
+            return bool(probe.recv(1))  # the server speaks first
+        return False
 
     def _run(self, command: list[str]) -> None:
         subprocess.run(
             command,
             user=self._user,
             cwd=self._directory,
+            env=self._env,
             check=True,
             stdout=subprocess.DEVNULL,
             timeout=START_S,
