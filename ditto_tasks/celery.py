@@ -45,6 +45,7 @@ from ditto_tasks.tracing import NoTraces, Traces
 from ditto_tasks.worker.addresses import celery_address
 from ditto_tasks.worker.connection import GuardedConnection
 from ditto_tasks.worker.keys import GRAPH_HEADER
+from ditto_tasks.worker.late_starts import LateStarts
 from ditto_tasks.worker.request import QUIET_TASK
 from ditto_tasks.worker.signals import on_shard_tick
 
@@ -93,6 +94,7 @@ class DittoCelery(Celery):
         self.coordination = Coordination(settings.connections.deployment, self._broker_client)
         self._shards_checked_by: int | None = None
         self._handlers: dict[str, Handler] = {}
+        self.late_starts = LateStarts()
         register_content_type()
         super().__init__("ditto_tasks", set_as_current=False)
         self.loader.override_backends = dict(RESULT_BACKENDS)

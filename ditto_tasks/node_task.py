@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, TypeVar, cast
 
+from celery import states
 from celery.exceptions import Ignore, Reject, TaskPredicate
 from celery.utils.log import get_logger
 
@@ -55,6 +57,7 @@ class NodeTask(QuietTask):
 
     abstract = True
     typing = False  # any wire key is a keyword, `self` too
+    track_started = False  # by Celery, before every task; see worker/late_starts.py
     throws = (DittoError,)  # logged as one line: it says everything, and a traceback could hold more
     row: ClassVar[NodeType]
 
@@ -63,7 +66,11 @@ class NodeTask(QuietTask):
         return cast("DittoCelery", self.app)
 
     def __call__(self, /, *upstream: object, **wire: Any) -> object:  # Celery's own takes no wire key `self`
-        return self.run(*upstream, **wire)
+        request = self.request
+        if request.called_directly:
+            return self.run(*upstream, **wire)
+        with self.ditto.late_starts.watching(partial(self._store_started, request)):
+            return self.run(*upstream, **wire)
 
     def run(self, /, *upstream: object, **wire: Any) -> object:  # any JSON
         """Run the node's handler, as a step of its pipeline if it is one."""
@@ -72,6 +79,11 @@ class NodeTask(QuietTask):
             return Reply(self.row.name, settled.value, settled.size)
         reply = self._step(upstream, wire)
         return reply if self.request.called_directly else Reply(self.row.name, reply)
+
+    def _store_started(self, request: Any) -> None:  # Celery's context of the call, in any thread
+        if not (request.is_eager or request.ignore_result):
+            about = {"pid": os.getpid(), "hostname": request.hostname}
+            self.backend.store_result(request.id, about, states.STARTED, request=request)
 
     def _graph_node(self) -> Settled:
         run = self.request.root_id or ""

@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from support.fleet import Fleet
+from support.polling import eventually
 
 from ditto_tasks.canonical import scope_key
 from ditto_tasks.context.models import parse_context
@@ -39,6 +40,16 @@ def test_shards_run_in_parallel_in_one_worker(fleet: Fleet) -> None:
     assert fleet.stored("slow-2") is None
     gate.touch()
     fleet.receipt("slow-2")
+
+
+def test_a_mutation_that_lasts_is_started_until_its_result_stands(fleet: Fleet) -> None:
+    """The result backend says STARTED while it runs, and its result afterwards."""
+    gate = fleet.folder / "lasting"
+    fleet.suffer("lasting", "lasting-1", f"until:{gate}")
+    eventually(lambda: fleet.app.AsyncResult("lasting-1").state == "STARTED", 20)
+    gate.touch()
+    fleet.receipt("lasting-1")
+    assert fleet.app.AsyncResult("lasting-1").state == "SUCCESS"
 
 
 def test_a_read_of_session_consistency_waits_for_the_writes_before_it(fleet: Fleet) -> None:
