@@ -35,8 +35,10 @@ class Fleet:
         outage_patience_ms: int = 60_000,
         shards: int = 16,
         own_state: bool = False,
+        events: bool = True,
     ) -> None:
         self.shards = shards
+        self._events = events
         self.server = EmbeddedServer()
         self.state_server = EmbeddedServer() if own_state else self.server
         self._runtime = {
@@ -86,7 +88,9 @@ class Fleet:
         self, name: str = "w1", *, queues: Sequence[str] = (), args: Sequence[str] = QUIET
     ) -> WorkerProcess:
         """A worker that is not yet started; the fleet closes it at its end."""
-        worker = WorkerProcess(self.server, queues=queues, env=self.env, args=args, name=name)
+        worker = WorkerProcess(
+            self.server, queues=queues, env=self.env, args=args, name=name, events=self._events
+        )
         self._stack.callback(worker.close)
         return worker
 

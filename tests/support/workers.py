@@ -59,10 +59,12 @@ class WorkerProcess:
         args: Sequence[str] = (),
         name: str = "w1",
         log_level: str = "DEBUG",
+        events: bool = True,
     ) -> None:
         self._env = {**_inherited(), **environment(server), **(env or {})}
         self._command = [sys.executable, "-m", "celery", "-A", "ditto_tasks", "worker", "-n", f"{name}@%h"]
-        self._command += ["-l", log_level, "-E", *(["-Q", ",".join(queues)] if queues else []), *args]
+        self._command += ["-l", log_level, *(["-E"] if events else [])]
+        self._command += [*(["-Q", ",".join(queues)] if queues else []), *args]
         self._directory = tempfile.TemporaryDirectory(prefix="ditto-worker-")
         self._log = Path(self._directory.name) / "log"
         self._process: subprocess.Popen[bytes] | None = None
