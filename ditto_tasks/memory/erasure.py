@@ -1,15 +1,15 @@
-"""Whom an erasure is about, and which memories are theirs."""
+"""Whom an erasure is about, and which memories are theirs: names are taken literally, by their beginning."""
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, Literal
 
 from ditto_tasks.errors import MemoryError
+from ditto_tasks.tenants import MARK, is_tenant, tenant_in
 
 TOMBSTONE_KEEP_MS: Final = 7 * 24 * 3_600_000  # no queue redelivers a message after a week
 MAX_NAME_CHARS: Final = 200  # of a name in an index; longer ones are hashed
-TENANT_MARK: Final = ":"  # between a tenant and a session
 REVISION_MARK: Final = "/"  # between a conversation and its revision, in keys of archives
 
 
@@ -18,8 +18,8 @@ class Subject:
     """A session by its id, or a tenant with all of its sessions.
 
     A session's memories are those of the namespace of its id, and those whose key begins with its id and a
-    slash. A tenant's are those of the namespace of its name, of namespaces that begin with its name and a
-    colon, and those with such keys.
+    slash; an id may have slashes itself. A tenant's are those of the namespace of its name, of namespaces
+    that begin with its name and a colon, and those with such keys.
     """
 
     kind: Literal["session", "tenant"]
@@ -28,7 +28,7 @@ class Subject:
     @property
     def key_prefix(self) -> str:
         """How the keys of its memories begin, whatever their namespace."""
-        return self.name + (TENANT_MARK if self.kind == "tenant" else REVISION_MARK)
+        return self.name + (MARK if self.kind == "tenant" else REVISION_MARK)
 
     @property
     def namespace_prefix(self) -> str | None:
@@ -45,13 +45,24 @@ class Subject:
 
 def subjects_of(namespace: str, keys: Iterable[str]) -> frozenset[str]:
     """The tombstones that would stand against memories of a namespace under these keys."""
-    owners = {namespace} if namespace else set()
-    sessions = owners | {key.split(REVISION_MARK, 1)[0] for key in keys if REVISION_MARK in key}
-    tenants = {name.split(TENANT_MARK, 1)[0] for name in (*owners, *keys) if TENANT_MARK in name} | owners
+    named = [*([namespace] if namespace else []), *keys]
+    sessions = {session for key in named[bool(namespace) :] for session in _sessions_of(key)}
+    tenants = {tenant for name in named if (tenant := tenant_in(name)) is not None}
+    if namespace:
+        sessions.add(namespace)
+    if is_tenant(namespace):
+        tenants.add(namespace)
     return frozenset(
         [Subject("session", name).tombstone for name in sessions]
         + [Subject("tenant", name).tombstone for name in tenants]
     )
+
+
+def _sessions_of(key: str) -> Iterator[str]:
+    """Every id that, with a slash, is how the key begins."""
+    for at, character in enumerate(key):
+        if character == REVISION_MARK and at > 0:
+            yield key[:at]
 
 
 def erased() -> MemoryError:

@@ -145,8 +145,11 @@ class QdrantMemoryStore:
         stored = self._retrieve([item.id for item in items])
         new = points.unwritten(items, stored)
         self._upsert([Stored(item, now, now) for now in [self._clock_ms()] for item in new], insert=True)
+        written = [item.id for item in new]
         if operation is not None:
             self._record(operation)
+            written.append(points.operation_point_id(self._namespace, operation.id))
+        self._undo_if_erased(items, written)
         return self._confirmed(items)
 
     def recall(self, drafts: Sequence[MemoryDraft], *, operation: WriteOperation) -> list[MemoryItem] | None:
@@ -165,7 +168,9 @@ class QdrantMemoryStore:
             for patch in patches
         ]
         self._upsert(changed, insert=False)
-        return [each.item for each in changed]
+        items = [each.item for each in changed]
+        self._undo_if_erased(items, [item.id for item in items])
+        return items
 
     def delete(self, ids: Sequence[str]) -> list[str]:
         present = self._retrieve(ids)
@@ -200,6 +205,18 @@ class QdrantMemoryStore:
         oldest = self._clock_ms() - TOMBSTONE_KEEP_MS
         if any(int((point.payload or {})["createdAt"]) > oldest for point in found):
             raise erased()
+
+    def _undo_if_erased(self, items: Sequence[MemoryItem], point_ids: Sequence[str]) -> None:
+        """An erasure between the look at tombstones and the write has deleted nothing of what was written."""
+        try:
+            self._refuse_erased([item.key for item in items if item.key is not None])
+        except MemoryError as error:
+            if error.code == "ERASED":
+                with errors_as("WRITE_UNCONFIRMED"):
+                    self._client.delete(
+                        self._collection, models.PointIdsList(points=list(point_ids)), wait=True
+                    )
+            raise
 
     def _confirmed(self, items: Sequence[MemoryItem]) -> list[MemoryItem]:
         """What is stored under these ids: another writer may have been first, with this content or not."""

@@ -87,6 +87,14 @@ class Dialect(Protocol):
         """Whether ``text`` has ``needle`` in it, every character taken literally."""
         ...
 
+    def without_writes(self, tables: Tables) -> Executable | None:
+        """What makes a transaction wait for the writes at work, and later ones for its end."""
+        ...
+
+    def as_a_write(self, tables: Tables) -> Executable | None:
+        """What a write executes so that the other one waits for it, before it reads tombstones."""
+        ...
+
 
 class Sqlite:
     """FTS5 with bm25, over an index that triggers keep in step."""
@@ -123,6 +131,13 @@ class Sqlite:
 
     def contains(self, text: ColumnElement[str], needle: str) -> ColumnElement[bool]:
         return func.instr(text, needle) > 0
+
+    def without_writes(self, tables: Tables) -> Executable | None:  # noqa: ARG002 - as the others
+        """None: BEGIN IMMEDIATE has one transaction after another."""
+        return None
+
+    def as_a_write(self, tables: Tables) -> Executable | None:  # noqa: ARG002 - as the others
+        return None
 
 
 class Postgresql:
@@ -163,6 +178,13 @@ class Postgresql:
     def contains(self, text: ColumnElement[str], needle: str) -> ColumnElement[bool]:
         return func.strpos(text, needle) > 0
 
+    def without_writes(self, tables: Tables) -> Executable | None:
+        """A write that has read tombstones keeps a lock on their table until it ends."""
+        return text(f"LOCK TABLE {tables.tombstones.name} IN ACCESS EXCLUSIVE MODE")
+
+    def as_a_write(self, tables: Tables) -> Executable | None:  # noqa: ARG002 - as the others
+        return None
+
 
 class Mysql:
     """A FULLTEXT index over the same words, with MATCH ... AGAINST; MySQL and MariaDB."""
@@ -195,6 +217,13 @@ class Mysql:
 
     def contains(self, text: ColumnElement[str], needle: str) -> ColumnElement[bool]:
         return func.instr(text, needle) > 0
+
+    def without_writes(self, tables: Tables) -> Executable | None:
+        """By the one row that is always there: InnoDB has no locks on a whole table in a transaction."""
+        return select(tables.schema.c.version).with_for_update()
+
+    def as_a_write(self, tables: Tables) -> Executable | None:
+        return select(tables.schema.c.version).with_for_update(read=True)
 
 
 DIALECTS: Final[Mapping[str, Dialect]] = MappingProxyType(

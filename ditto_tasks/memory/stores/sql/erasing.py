@@ -13,12 +13,22 @@ from ditto_tasks.memory.stores.sql.core import (
     or_,
     select,
 )
+from ditto_tasks.memory.stores.sql.dialects import Dialect
 from ditto_tasks.memory.stores.sql.tables import Tables
 
 
-def erase(connection: Connection, tables: Tables, subject: Subject, *, now_ms: int) -> None:
-    """Remove records, their index entries and their operations, and note the erasure."""
+def erase(
+    connection: Connection, tables: Tables, dialect: Dialect, subject: Subject, *, now_ms: int
+) -> None:
+    """Remove records, their index entries and their operations, and note the erasure.
+
+    It waits for the writes that are at work, and those that come wait for it: a write that saw no tombstone
+    has been committed when its records are deleted here.
+    """
     tombstones = tables.tombstones
+    alone = dialect.without_writes(tables)
+    if alone is not None:
+        connection.execute(alone)
     connection.execute(delete(tombstones).where(tombstones.c.name == subject.tombstone))
     connection.execute(insert(tombstones).values(name=subject.tombstone, erased_at=now_ms))
     connection.execute(delete(tables.memories).where(_theirs(tables.memories, subject)))
@@ -38,15 +48,20 @@ def remaining(connection: Connection, tables: Tables, subject: Subject) -> dict[
     }
 
 
-def refuse_erased(connection: Connection, tables: Tables, names: Sequence[str], *, now_ms: int) -> None:
-    """Raise ERASED if one of these tombstones stands."""
+def refuse_erased(
+    connection: Connection, tables: Tables, dialect: Dialect, names: Sequence[str], *, now_ms: int
+) -> None:
+    """Raise ERASED if one of these tombstones stands; none is set until the transaction ends."""
     if not names:
         return
+    announced = dialect.as_a_write(tables)
+    if announced is not None:
+        connection.execute(announced)
     tombstones = tables.tombstones.c
     standing = select(tombstones.name).where(
-        tombstones.name.in_(names), tombstones.erased_at > now_ms - TOMBSTONE_KEEP_MS
+        dialect.among(tombstones.name, "names"), tombstones.erased_at > now_ms - TOMBSTONE_KEEP_MS
     )
-    if connection.execute(standing.limit(1)).first() is not None:
+    if connection.execute(standing.limit(1), {"names": dialect.list_value(names)}).first() is not None:
         raise erased()
 
 

@@ -170,7 +170,7 @@ class SqlMemoryStore:
     def erase(self, subject: Subject) -> None:
         """Remove all memories of a session or tenant, whatever this view's namespace."""
         with self._transaction() as connection:
-            erasing.erase(connection, self._tables, subject, now_ms=self._clock_ms())
+            erasing.erase(connection, self._tables, self._dialect, subject, now_ms=self._clock_ms())
 
     def remaining(self, subject: Subject) -> dict[str, int]:
         """What of a session or tenant is there now, by kind."""

@@ -55,7 +55,7 @@ class Batch:
             check_key(index, draft.key)
         keys = [draft.key for draft in drafts if draft.key is not None]
         names = sorted(subjects_of(self.namespace, keys))
-        refuse_erased(connection, self.tables, names, now_ms=self.now_ms)
+        refuse_erased(connection, self.tables, self.dialect, names, now_ms=self.now_ms)
         recorded = None if operation is None else self._claim(connection, operation)
         if recorded is not None:
             return _written(drafts, recorded)
