@@ -134,7 +134,7 @@ class DittoCelery(Celery):
         task_id = options.get("task_id") or uuid()
         self._admit(task_id, publish, options)
         checked = {**publish.options(name, options), "task_id": task_id}
-        with self.traces.publishing(name, task_id, checked["headers"]):
+        with self.traces.publishing(name, task_id, options.get("root_id"), checked["headers"]):
             return super().send_task(name, publish.args, publish.kwargs, **checked)
 
     def _look_after_pipelines(self, shards: frozenset[int], **_signal: object) -> None:
@@ -143,11 +143,10 @@ class DittoCelery(Celery):
             sweep_graphs(shard, self.graphs)
 
     def _resend(self, record: PipelineRecord) -> None:
-        with self.traces.resuming(record.pipeline):
-            if isinstance(record.request, AnswerRequest):
-                answer_canvas(self, record.request, record.pipeline, record.results).apply_async()
-            else:
-                self.runs.go_on(record.pipeline)
+        if isinstance(record.request, AnswerRequest):
+            answer_canvas(self, record.request, record.pipeline, record.results).apply_async()
+        else:
+            self.runs.go_on(record.pipeline)
 
     def _send_step(self, record: PipelineRecord, step: Step) -> None:
         flow_task(self, step, record.pipeline, record.request.scope).apply_async()

@@ -59,31 +59,28 @@ class OpenTelemetryTraces:
             yield
 
     @contextmanager
-    def resuming(self, run_id: str) -> Iterator[None]:
-        token = context.attach(propagate.extract(self._remembered(run_id)))
-        try:
-            with self._span("resume", SpanKind.INTERNAL, {"ditto.run_id": run_id}):
-                yield
-        finally:
-            context.detach(token)
-
-    @contextmanager
-    def publishing(self, node: str, task_id: str, headers: MutableMapping[str, Any]) -> Iterator[None]:
+    def publishing(
+        self, node: str, task_id: str, root_id: str | None, headers: MutableMapping[str, Any]
+    ) -> Iterator[None]:
         attributes = {
             "messaging.system": SYSTEM,
             "messaging.operation.type": "send",
             "messaging.message.id": task_id,
             **_scope(headers),
         }
-        with self._span(f"send {node}", SpanKind.PRODUCER, attributes):
+        alone = root_id is not None and not trace.get_current_span().get_span_context().is_valid
+        parent = propagate.extract(self._remembered(str(root_id))) if alone else None
+        with self._span(f"send {node}", SpanKind.PRODUCER, attributes, parent):
             propagate.inject(headers)
             yield
 
     @contextmanager
-    def _span(self, name: str, kind: SpanKind, attributes: Mapping[str, str]) -> Iterator[None]:
+    def _span(
+        self, name: str, kind: SpanKind, attributes: Mapping[str, str], parent: Context | None = None
+    ) -> Iterator[None]:
         """A span of this thread. An error's text may hold anything: its code is told instead."""
         started = self._tracer.start_as_current_span(
-            name, kind=kind, attributes=attributes, record_exception=False, set_status_on_exception=False
+            name, parent, kind, attributes, record_exception=False, set_status_on_exception=False
         )
         with started as span:
             try:

@@ -13,13 +13,13 @@ class Traces(Protocol):
     def starting(self, kind: str, run_id: str, *, ttl_ms: int) -> AbstractContextManager[object]:
         """Around all that starts a run: its tasks belong to one trace, also those that are sent again."""
 
-    def resuming(self, run_id: str) -> AbstractContextManager[object]:
-        """Around what sends tasks of a run again: they belong to its trace."""
-
     def publishing(
-        self, node: str, task_id: str, headers: MutableMapping[str, Any]
+        self, node: str, task_id: str, root_id: str | None, headers: MutableMapping[str, Any]
     ) -> AbstractContextManager[object]:
-        """Around one publish; adds to the message's headers what its task needs to go on with the trace."""
+        """Around one publish; adds to the message's headers what its task needs to go on with the trace.
+
+        What belongs to no trace here, for it is sent again, goes on with that of its run.
+        """
 
 
 class NoTraces:
@@ -28,13 +28,11 @@ class NoTraces:
     def starting(self, kind: str, run_id: str, *, ttl_ms: int) -> AbstractContextManager[object]:  # noqa: ARG002 -- the port's signature
         return nullcontext()
 
-    def resuming(self, run_id: str) -> AbstractContextManager[object]:  # noqa: ARG002 -- the port's signature
-        return nullcontext()
-
     def publishing(
         self,
         node: str,  # noqa: ARG002 -- the port's signature
         task_id: str,  # noqa: ARG002 -- the port's signature
+        root_id: str | None,  # noqa: ARG002 -- the port's signature
         headers: MutableMapping[str, Any],  # noqa: ARG002 -- the port's signature
     ) -> AbstractContextManager[object]:
         return nullcontext()

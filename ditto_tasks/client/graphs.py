@@ -49,6 +49,11 @@ def start_graph(app: DittoCelery, call: GraphCall) -> None:
     check_known(call.graph, app.nodes, scoped=call.scope is not None)
     runtime = app.settings.runtime
     timeout_ms = call.timeout_ms or runtime.pipelines.deadline_ms
+    with app.traces.starting("graph", call.run, ttl_ms=timeout_ms + runtime.results.expires_ms):
+        _start(app, call, timeout_ms)
+
+
+def _start(app: DittoCelery, call: GraphCall, timeout_ms: int) -> None:
     admit(app, "graph", call.run, call.scope, timeout_ms)
     opening = Opening(
         run=call.run,
@@ -56,7 +61,7 @@ def start_graph(app: DittoCelery, call: GraphCall) -> None:
         input=call.input,
         shard=shard_for(app, call.run, call.scope),
         timeout_ms=timeout_ms,
-        concurrency=runtime.graph_concurrency,
+        concurrency=app.settings.runtime.graph_concurrency,
         scope=call.scope,
         headers=headers_of(call.scope),
     )

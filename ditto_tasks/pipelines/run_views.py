@@ -14,7 +14,7 @@ RunKind: TypeAlias = Literal["answer", "flow", "graph", "loop"]
 RunViewState: TypeAlias = Literal["running", "done", "failed", "cancelled"]
 NodeState: TypeAlias = Literal["waiting", "sent", "running", "done", "failed", "skipped"]
 
-SETTLED: Final[frozenset[NodeState]] = frozenset({"done", "failed", "skipped"})  # nothing more will happen
+SETTLED: Final[frozenset[NodeState]] = frozenset({"done", "failed"})  # it ran to its end
 MAX_PAGE: Final = 1_000  # runs of one listing
 
 
