@@ -83,9 +83,13 @@ class Source:
         last = function.end_lineno or function.lineno
         return len(self.code_lines.intersection(range(function.lineno, last + 1)))
 
-    def imports(self) -> Iterator[Import]:
+    def imports(self) -> tuple[Import, ...]:
         """Every import by absolute name; `from a import b` gives `a.b` where that is a module of ours."""
-        yield from _imports(self.tree, self, in_function=False)
+        return self._found_imports
+
+    @cached_property
+    def _found_imports(self) -> tuple[Import, ...]:
+        return tuple(_imports(self.tree, self, in_function=False))
 
 
 def _imports(node: ast.AST, source: Source, *, in_function: bool) -> Iterator[Import]:
@@ -111,10 +115,11 @@ def _imported_from(node: ast.ImportFrom, source: Source) -> list[str]:
 
 
 def _module_of(base: str, name: str) -> str:
+    if base.split(".")[0] != PACKAGE:
+        return base
     inner = ROOT.joinpath(*base.split("."), name)
-    is_ours = base.split(".")[0] == PACKAGE
     is_module = inner.with_suffix(".py").is_file() or (inner / "__init__.py").is_file()
-    return f"{base}.{name}" if is_ours and is_module else base
+    return f"{base}.{name}" if is_module else base
 
 
 def sources(*folders: str) -> list[Source]:
