@@ -47,6 +47,14 @@ def holding(backend: Backend, statement: Executable) -> Iterator[None]:
         yield
 
 
+def learn(backend: Backend) -> None:
+    """Let PostgreSQL count the records, so that its planner knows how few they are."""
+    if backend.kind == "postgresql":
+        with connected(backend) as connection:
+            connection.execute(text(f"ANALYZE {backend.table}"))
+            connection.commit()
+
+
 def waiting(backend: Backend, how_many: int) -> Callable[[], bool]:
     """Whether so many transactions wait for a lock."""
 

@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import Executable, select
 from support.memories import Backend, output
 from support.polling import eventually
-from support.sql_locks import holding, is_free, keyed_record, tables_of, waiting
+from support.sql_locks import holding, is_free, keyed_record, learn, tables_of, waiting
 
 from ditto_tasks.memory import MemoryNodes
 from ditto_tasks.models import NodeResult
@@ -19,7 +19,7 @@ WAIT_S = 20.0
 
 @dataclass(frozen=True)
 class Pair:
-    """Two records. The higher id was written first, so that their order on disk is the other one."""
+    """Two records. The higher id was written first, and a small table that is known is read as it lies."""
 
     backend: Backend
     nodes: MemoryNodes
@@ -41,6 +41,7 @@ def pair(backend: Backend) -> Iterator[Pair]:
             ids += [item["id"] for item in output(MemoryNodes(store).write({"memories": [{"content": 1}]}))]
     high, low = ids
     assert low < high
+    learn(backend)
     with backend.open() as store:
         yield Pair(backend, MemoryNodes(store), low, high)
 
