@@ -35,6 +35,7 @@ class ActionCall:
     token: CancelToken
     deadline_s: float  # on the clock of ``now``
     now: Callable[[], float]
+    root: str = ""  # the canvas that it is part of, where there is one
 
     def remaining_s(self) -> float:
         """Seconds left; raises the token's reason, or ToolError when there are none."""
@@ -115,6 +116,7 @@ class InteractionCall:
     timeout_ms: int | None = None
     token: CancelToken = field(default_factory=CancelToken)
     once: OnceJson | None = None
+    root: str = ""  # the canvas that the call is part of
     admit: Callable[[], None] = admit_all
 
 

@@ -121,8 +121,9 @@ class InteractionNodes:
 
     def _action(self, call_id: str, call: InteractionCall, own_ms: int | None = None) -> ActionCall:
         timeout_ms = call.timeout_ms or own_ms or self._timeout_ms
+        deadline_s = self._now() + timeout_ms / 1000
         return ActionCall(
-            call_id=call_id, token=call.token, deadline_s=self._now() + timeout_ms / 1000, now=self._now
+            call_id=call_id, token=call.token, deadline_s=deadline_s, now=self._now, root=call.root
         )
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
-from contextlib import AbstractContextManager
 from typing import Final, Protocol
 
 from ditto_tasks.interaction.base import ActionCall, ToolError
@@ -13,6 +11,7 @@ from ditto_tasks.interaction.models import OutputInput
 from ditto_tasks.interaction.values import ExternalError, OutputReceipt
 from ditto_tasks.json_values import encode
 from ditto_tasks.keys import Keys
+from ditto_tasks.lua_source import lua_source
 from ditto_tasks.models import to_wire
 
 _log = logging.getLogger(__name__)
@@ -35,20 +34,10 @@ class LogSink:
         return accepted(output)
 
 
-class StreamPipeline(Protocol):
-    """Commands that go out together."""
-
-    def xadd(
-        self, name: str, fields: Mapping[str, str | bytes], *, maxlen: int, approximate: bool
-    ) -> object: ...
-    def pexpire(self, name: str, time: int) -> object: ...
-    def execute(self) -> object: ...
-
-
 class StreamClient(Protocol):
     """The part of a Redis client that the sink needs."""
 
-    def pipeline(self, transaction: bool) -> AbstractContextManager[StreamPipeline]: ...
+    def eval(self, script: str, numkeys: int, *keys_and_args: str | bytes | int) -> object: ...
 
 
 class RedisStreamSink:
@@ -56,16 +45,16 @@ class RedisStreamSink:
 
     def __init__(self, client: StreamClient, *, deployment: str) -> None:
         self._client = client
-        self._key = Keys(deployment).output
+        self._keys = Keys(deployment)
 
-    def deliver(self, output: OutputInput, call: ActionCall) -> OutputReceipt:  # noqa: ARG002 - the port's
-        """Append one entry."""
-        fields: dict[str, str | bytes] = {"deliveryId": output.delivery_id, "data": encode(to_wire(output))}
-        with self._client.pipeline(transaction=True) as pipe:
-            pipe.xadd(self._key, fields, maxlen=STREAM_KEPT, approximate=True)
-            pipe.pexpire(self._key, STREAM_TTL_MS)
-            pipe.execute()
-        return accepted(output)
+    def deliver(self, output: OutputInput, call: ActionCall) -> OutputReceipt:
+        """Append one entry, unless whose it is was erased."""
+        keys = self._keys.output, self._keys.erased_root(call.root)
+        entry = output.delivery_id, encode(to_wire(output)), STREAM_KEPT, STREAM_TTL_MS
+        if self._client.eval(lua_source("ditto_tasks.interaction", "deliver"), len(keys), *keys, *entry) == 1:
+            return accepted(output)
+        error = ExternalError(code="ERASED", message="the session or tenant was erased")
+        return OutputReceipt(delivery_id=output.delivery_id, status="rejected", error=error)
 
 
 class WebhookSink:

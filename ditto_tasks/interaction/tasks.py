@@ -43,6 +43,7 @@ def run(call: TaskCall) -> JsonValue:
         token=call.token,
         timeout_ms=call.options.timeout_ms,
         once=None if ledger is None else RecordedAction(ledger, call),
+        root=call.root_id,
         admit=call.stop_if_interrupted,
     )
     with watched(call):
