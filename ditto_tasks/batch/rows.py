@@ -66,6 +66,20 @@ class BatchRows:
                     pipe.eval(note_script(), 1, key, str(1000 * ROWS_TTL_S), member)
             pipe.execute()
 
+    def forget_erased(self, scopes: Iterable[Scope]) -> None:
+        """Delete the rows of those that were erased while theirs were written.
+
+        They were noted before: an erasure that is not seen here has not read its lists, and finds them.
+        """
+        owned = [(scope_key(scope), owner_keys(scope.session_id)) for scope in scopes]
+        asked = [(name, owners) for name, owners in owned if owners]
+        with self._client.pipeline(transaction=False) as pipe:
+            for _, owners in asked:
+                pipe.exists(*(self._keys.erased(owner) for owner in owners))
+            for (name, _), erased in zip(asked, pipe.execute(), strict=True):
+                if erased:
+                    self._client.hdel(self.key, name, PLAN + name)
+
     def plan(self, row: Row) -> None:
         """Write what a commit is about to do, so that a second delivery can tell what it did."""
         with self._client.pipeline(transaction=False) as pipe:

@@ -51,8 +51,10 @@ def scan(call: TaskCall) -> JsonValue:
             break
         time.sleep(GIVE_WAY_S)
     run = batch.rows(request.run)
-    run.own(scope for scope, row in zip(request.scopes, rows, strict=False) if row.removed_ids)
+    telling = [scope for scope, row in zip(request.scopes, rows, strict=False) if row.removed_ids]
+    run.own(telling)
     run.put(rows, told=call.task_id)
+    run.forget_erased(telling)
     return {"scopes": len(rows)}
 
 
@@ -98,6 +100,8 @@ def compress(call: TaskCall) -> JsonValue:
     if row is None:
         row = _Compression(call, request, rows, scope_hash).run(planned)
     rows.put([row], told=call.task_id)
+    if row.removed_ids:
+        rows.forget_erased([request.scope])
     return {"status": row.status}
 
 

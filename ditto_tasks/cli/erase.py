@@ -13,6 +13,7 @@ from ditto_tasks.memory.opening import memory_is_configured, open_store
 from ditto_tasks.settings import Settings, load_settings
 from ditto_tasks.state.erasure import ContextErasure, ContextSubject
 from ditto_tasks.state.redis import open_state_client
+from ditto_tasks.tenants import is_tenant
 
 if TYPE_CHECKING:
     from redis import Redis
@@ -30,6 +31,8 @@ def erase(session: str | None, tenant: str | None) -> None:
     """
     if (session is None) == (tenant is None) or not (session or tenant):
         raise click.UsageError("give either --session or --tenant")
+    if tenant is not None and not is_tenant(tenant):
+        raise click.UsageError("a tenant's name is letters, digits, '.', '_' and '-'")
     settings, subject = load_settings(), ContextSubject(session, tenant)
     before, after = Counts(), Counts()
     for old, new in (
@@ -69,7 +72,7 @@ def erase_contexts(settings: Settings, subject: ContextSubject) -> tuple[Counts,
         scopes = contexts.scopes()
         before = contexts.remaining(scopes)
         contexts.erase(scopes)
-        return before, contexts.remaining(scopes)
+        return before, contexts.remaining([*scopes, *contexts.scopes()])  # and what came meanwhile
 
 
 def erase_memories(settings: Settings, subject: Subject) -> tuple[Counts, Counts]:

@@ -18,7 +18,7 @@ from ditto_tasks.state.encoding import KEY_PREFIX, index_entry, operations_key, 
 from ditto_tasks.state.index import ScopeIndex
 from ditto_tasks.state.operations import LAST_EPOCH
 from ditto_tasks.state.redis import StateClient
-from ditto_tasks.tenants import owner_key
+from ditto_tasks.tenants import owner_key, tenant_in
 
 TOMBSTONE_TTL_MS: Final = 7 * 24 * 3_600_000  # no queue redelivers a message after a week
 PAGE: Final = 500  # keys a round trip
@@ -42,7 +42,7 @@ class ContextSubject:
         """Whether a scope is theirs."""
         if self.session is not None:
             return scope.session_id == self.session
-        return (scope.session_id or "").startswith(f"{self.tenant}:")
+        return self.tenant is not None and tenant_in(scope.session_id) == self.tenant
 
 
 class ContextErasure:

@@ -8,17 +8,17 @@ from uuid import uuid4
 import pytest
 import redis
 from celery import chain
-from click.testing import CliRunner
 from support.deployments import Deployment, deployment
+from support.erasures import erase, holding
 from support.memories import remember
-from support.workers import BROKER_DB, CONTEXT_DB, RESULT_DB
+from support.polling import eventually
+from support.workers import BROKER_DB, CONTEXT_DB
 
 from ditto_tasks.batch.models import Row
 from ditto_tasks.batch.rows import BatchRows
 from ditto_tasks.canonical import scope_key
-from ditto_tasks.cli import celery_group
 from ditto_tasks.client.sync import Ditto
-from ditto_tasks.errors import Cancelled, ContextError
+from ditto_tasks.errors import ContextError
 from ditto_tasks.memory import MemoryNodes
 from ditto_tasks.memory.stores.sql import SqlMemoryStore
 from ditto_tasks.models import Scope
@@ -28,7 +28,6 @@ from ditto_tasks.worker.dead_letters import ReadingChannel, letter_entry, read_l
 from ditto_tasks.worker.guard import open_envelope
 
 WAIT_S = 30.0
-DATABASES = (BROKER_DB, RESULT_DB, CONTEXT_DB)
 
 
 @pytest.fixture(scope="module")
@@ -50,30 +49,6 @@ def word() -> str:
     return f"canary{uuid4().hex}"
 
 
-def values(client: "redis.Redis", key: bytes) -> list[object]:
-    """All that a key holds, whatever its type."""
-    readers = {
-        b"string": lambda: [client.get(key)],
-        b"hash": lambda: [client.hgetall(key)],
-        b"list": lambda: client.lrange(key, 0, -1),
-        b"set": lambda: [client.smembers(key)],
-        b"zset": lambda: client.zrange(key, 0, -1),
-        b"stream": lambda: client.xrange(key),
-        b"none": list,
-    }
-    return list(readers[client.type(key)]())
-
-
-def holding(running: Deployment, word: str) -> list[str]:
-    """The keys of all databases whose name or value has a word in it, in no order."""
-    found: list[str] = []
-    for db in DATABASES:
-        with redis.Redis.from_url(running.server.redis_url(db)) as client:
-            keys = [key for key in client.scan_iter() if word in repr((key, values(client, key)))]
-            found += [f"{db} {key.decode('utf-8', 'replace')}" for key in keys]
-    return found
-
-
 def kinds(keys: list[str]) -> set[str]:
     """What keys are of, by the word that tells."""
     known = (
@@ -87,14 +62,6 @@ def kinds(keys: list[str]) -> set[str]:
         "dead",
     )
     return {kind.strip(":-") for kind in known for key in keys if kind in key}
-
-
-def erase(running: Deployment, *arguments: str) -> dict[str, tuple[int, int]]:
-    """kind -> (before, after) of the proof that the command prints."""
-    shown = CliRunner().invoke(celery_group, ["erase", *arguments], env=dict(running.variables))
-    assert shown.exit_code == 0, shown.output
-    rows = [line.rsplit(maxsplit=3) for line in shown.output.splitlines()]
-    return {kind: (int(before), int(after)) for kind, before, _, after in rows}
 
 
 def work(running: Deployment, client: Ditto, session: str, word: str) -> None:
@@ -120,17 +87,17 @@ def test_no_word_of_an_erased_session_is_left(running: Deployment, client: Ditto
     tenant, other = f"t{uuid4().hex}", f"other{uuid4().hex}"
     session = f"{tenant}:s"
     work(running, client, f"{tenant}x:s", other)
-    others = set(holding(running, other))
+    others = set(holding(running.server, other))
     work(running, client, session, word)
-    before = holding(running, word)
+    before = holding(running.server, word)
     assert kinds(before) >= {"pipeline", "effect", "infer-cache", "celery-task-meta", "scope", "output"}
     counts = erase(running, f"--{by}", session if by == "session" else tenant)
     for kind in ("pipelines", "effects", "cache entries", "results", "outputs", "contexts", "memories"):
         assert counts[kind][0] > 0, kind
         assert counts[kind][1] == 0, kind
-    assert holding(running, word) == []
-    assert holding(running, session) == []
-    assert others <= set(holding(running, other))
+    assert holding(running.server, word) == []
+    assert holding(running.server, session) == []
+    assert others <= set(holding(running.server, other))
     database = str(running.variables["DITTO_WORKER_MEMORY_URL"]).removeprefix("sqlite:///")
     assert word.encode() not in Path(database).read_bytes()
 
@@ -166,13 +133,15 @@ def test_a_log_outlives_its_context_and_is_found(running: Deployment, client: Di
 def test_a_waiting_call_of_an_erased_session_does_nothing(
     running: Deployment, client: Ditto, word: str
 ) -> None:
-    """A call that was sent before the erasure and would run after it is cancelled, and leaves no context."""
+    """A call that was sent before the erasure ends as ERASED at once, and leaves no context when it runs."""
     with deployment() as idle, Ditto(idle.settings) as sender:
         pending = sender.context.load(scope={"sessionId": "a:s"}, sources=[{"id": "a", "content": word}])
         counts = erase(idle, "--tenant", "a")
         assert counts["contexts"] == (0, 0)
-        with idle.worker(), pytest.raises(Cancelled):
+        with pytest.raises(ContextError, match="ERASED"):
             pending.get(WAIT_S)
+        with idle.worker(), redis.Redis.from_url(idle.server.redis_url(BROKER_DB)) as broker:
+            eventually(lambda: not broker.keys("ditto.ctx.*[0-9]*"), WAIT_S)
         with redis.Redis.from_url(idle.server.redis_url(CONTEXT_DB)) as contexts:
             assert not contexts.exists(state_key(Scope(session_id="a:s")))
 

@@ -17,9 +17,7 @@ from ditto_tasks.memory.stores.sql.dialects import Dialect
 from ditto_tasks.memory.stores.sql.tables import Tables
 
 
-def erase(
-    connection: Connection, tables: Tables, dialect: Dialect, subject: Subject, *, now_ms: int
-) -> None:
+def erase(connection: Connection, tables: Tables, dialect: Dialect, subject: Subject, *, now_ms: int) -> None:
     """Remove records, their index entries and their operations, and note the erasure.
 
     It waits for the writes that are at work, and those that come wait for it: a write that saw no tombstone
