@@ -118,13 +118,16 @@ class NodeTimes:
 
 @dataclass(frozen=True, slots=True)
 class Stopped:
-    """Whether what a node gave says that it was stopped, and whether it needs another id to run again."""
+    """Whether what a node gave says that it was stopped, whether it needs another id to run again, and the
+    deadline that it was given.
+    """
 
-    stopped: bool = False
-    renewed: bool = False
+    stopped: bool
+    renewed: bool
+    deadline_ms: int
 
-    def arguments(self) -> tuple[int, int]:
-        return int(self.stopped), int(self.renewed)
+    def arguments(self) -> tuple[int, int, int]:
+        return int(self.stopped), int(self.renewed), self.deadline_ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,16 +172,14 @@ class GraphRecords:
         """Note that a node is still at work."""
         self._run("beat", self._keys(run), node)
 
-    def settle(
-        self, run: str, node: str, attempt: int, output: bytes, stopped: Stopped = Stopped()
-    ) -> Standing | None:
+    def settle(self, run: str, node: str, attempt: int, output: bytes, stopped: Stopped) -> Standing | None:
         """Record a node's output; the first one stands."""
         events = encode({"step": node, "status": "finished"}), encode({"status": "done"}), EVENTS_TTL_MS
         about = node, attempt, output, *stopped.arguments(), *events
         return _standing(self._run("settle", self._keys(run), *about))
 
     def raised(
-        self, run: str, node: str, attempt: int, error: JsonObject, stopped: Stopped = Stopped()
+        self, run: str, node: str, attempt: int, error: JsonObject, stopped: Stopped
     ) -> GraphState | None:
         """Record that a node raised, which ends a running run as failed; the run's state."""
         events = encode({"step": node, "status": "failed"}), encode({"status": "failed"}), EVENTS_TTL_MS

@@ -105,7 +105,8 @@ class GraphRuns:
     def run_node(self, delivery: Delivery, compute: Compute) -> Settled:
         """Begin a node, compute what it gives, record that, and publish what may start after it.
 
-        Raises what the node raises; Ignore for a delivery that is of no use: the node has settled, is at work elsewhere, or was sent anew.
+        Raises what the node raises, and Ignore where a delivery is of no use: the node has settled, is at
+        work elsewhere, or was sent anew.
         """
         given = self.records.begin(
             delivery.run,
@@ -125,9 +126,9 @@ class GraphRuns:
                 if len(data) > MAX_OUTPUT_BYTES:
                     raise _too_large(len(data))
             except DittoError as error:
-                self._raised(delivery, error)
+                self._raised(delivery, error, given.deadline_ms)
                 raise
-        self._settled(delivery, value, data)
+        self._settled(delivery, value, data, given.deadline_ms)
         return Settled(value, len(data))
 
     def _computed(self, given: Given, compute: Compute) -> JsonValue:
@@ -135,20 +136,22 @@ class GraphRuns:
         wire = specification.wire(given.input, given.outputs, self._functions())
         return compute({**wire, OPTIONS_KEY: {**specification.options, "deadlineMs": given.deadline_ms}})
 
-    def _settled(self, delivery: Delivery, value: JsonValue, data: bytes) -> None:
+    def _settled(self, delivery: Delivery, value: JsonValue, data: bytes, deadline_ms: int) -> None:
         stopped = is_node_result(value) and cast(JsonObject, value)["status"] in ("cancelled", "timeout")
-        how = Stopped(stopped, renewed=stopped)
+        how = Stopped(stopped, stopped, deadline_ms)
         standing = self.records.settle(delivery.run, delivery.node, delivery.attempt, data, how)
         if standing is not None and standing.state == "done":
             self.announce(delivery.run)
         self._publish(delivery.run, standing)
 
-    def _raised(self, delivery: Delivery, error: DittoError) -> None:
+    def _raised(self, delivery: Delivery, error: DittoError, deadline_ms: int) -> None:
         may_have_acted = isinstance(error, OutcomeUnknown) or delivery.domain == REPEATS_ITS_OUTCOME
-        how = Stopped(isinstance(error, Cancelled), renewed=not may_have_acted)
+        how = Stopped(isinstance(error, Cancelled), not may_have_acted, deadline_ms)
         wire = error_to_wire(named(error, delivery.node))
         state = self.records.raised(delivery.run, delivery.node, delivery.attempt, wire, how)
-        if state == "failed":
+        if state == "running":  # resumed since: the node is to run again
+            self.go_on(delivery.run)
+        else:
             self.announce(delivery.run)
 
     def tend(self, run: str, *, quiet_ms: int = QUIET_MS) -> bool:

@@ -1,7 +1,8 @@
 -- Record that a node raised, and end its run as failed: nothing new is started.
 -- KEYS as in graph_shared
 -- ARGV[1] node, [2] attempt, [3] error as JSON, [4] "1" if it was stopped, [5] attempts to add if it is to run
---   again, [6] event of the node, [7] event of the run's end, [8] ms to keep events
+--   again, [6] deadline that it was given, [7] event of the node, [8] event of the run's end, [9] ms to keep
+--   events
 -- returns the state that the run is in, or nothing without a record
 local node = ARGV[1]
 local ended, attempt = unpack(redis.call("HMGET", record, "ended:" .. node, "attempt:" .. node))
@@ -9,17 +10,17 @@ if not state or ended or attempt ~= ARGV[2] then
     return state
 end
 redis.call("HINCRBY", record, "attempt:" .. node, ARGV[5])
-if ARGV[4] == "1" and (state ~= "running" or clock >= tonumber(deadline)) then
-    to_ready(node) -- stopped together with its run
+if ARGV[4] == "1" and stopped_with_run(ARGV[6]) then
+    to_ready(node)
     return state
 end
 redis.call("ZREM", flight, node)
 redis.call("HSET", record, "ended:" .. node, now, "raised:" .. node, ARGV[3])
 redis.call("HINCRBY", record, "failures", 1)
-event("step", ARGV[6], ARGV[8])
+event("step", ARGV[7], ARGV[9])
 if state == "running" then
     state = "failed"
     redis.call("HSET", record, "state", state, "error", ARGV[3], "ended", now)
-    event("pipeline", ARGV[7], ARGV[8])
+    event("pipeline", ARGV[8], ARGV[9])
 end
 return state

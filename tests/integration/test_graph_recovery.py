@@ -1,0 +1,125 @@
+"""Runs of graphs whose nodes are lost, late or killed: every run ends, and nothing settled is repeated."""
+
+from uuid import uuid4
+
+import pytest
+import redis
+from support.deployments import deployment
+from support.graph_kills import kill_workers
+from support.graphs import constant, graph_deployment
+from support.polling import eventually
+
+from ditto_tasks.client.graphs import graph_call, shard_for
+from ditto_tasks.client.sync import Ditto
+from ditto_tasks.errors import PipelineError
+from ditto_tasks.pipelines.graph_records import Opening
+from ditto_tasks.pipelines.graph_runs import sweep_graphs
+from ditto_tasks.pipelines.graphs import Graph, GraphNode
+
+WAIT_S = 60.0
+SHARDS = range(64)
+SHORT_LEASES = "runtime:\n  shards:\n    leaseMs: 1000\n"
+ASK = {"messages": [{"role": "user", "content": "q"}]}
+
+
+@pytest.fixture(scope="module")
+def running():
+    """A deployment in which nobody serves INFER, so that nodes of that domain wait in their queue."""
+    with deployment(SHORT_LEASES) as deployed, deployed.worker("ditto.ctx", "ditto.context"):
+        yield deployed
+
+
+@pytest.fixture(scope="module")
+def broker(running):
+    with redis.Redis.from_url(running.server.redis_url(0)) as client:
+        yield client
+
+
+@pytest.fixture
+def client(running, broker):
+    broker.delete("ditto.infer")
+    with Ditto(running.settings) as opened:
+        yield opened
+
+
+@pytest.fixture
+def waiting(client, broker):
+    """A run whose second node waits in its queue."""
+    ask = GraphNode("ask", "INFER.REASONING.SAMPLE", dependencies=("first",), input=ASK)
+    run = client.run(Graph("waits", [constant("first"), ask]))
+    eventually(lambda: broker.llen("ditto.infer"), WAIT_S)
+    yield run
+    run.cancel()
+
+
+def sweep_all(client, *, quiet_ms):
+    for shard in SHARDS:
+        sweep_graphs(shard, client.app.graphs, quiet_ms=quiet_ms)
+
+
+def test_a_lost_node_is_handed_out_again_under_its_id(running, client, broker, waiting):
+    """A message that vanished is replaced, and the node before it is not run again."""
+    broker.delete("ditto.infer")
+    sweep_all(client, quiet_ms=1)
+    eventually(lambda: broker.llen("ditto.infer"), WAIT_S)
+    with running.worker("ditto.infer", name="infer"):
+        assert waiting.get(WAIT_S).keys() == {"first", "ask"}
+    started = [event.data["step"] for event in waiting.events() if event.data["status"] == "started"]
+    assert started == ["first", "ask"]
+
+
+def test_a_node_that_is_only_late_is_left_alone(client, broker, waiting):
+    """Within the quiet time nothing is handed out again, and each time doubles it."""
+    sweep_all(client, quiet_ms=60_000)
+    assert broker.llen("ditto.infer") == 1
+    sweep_all(client, quiet_ms=1)
+    sweep_all(client, quiet_ms=60_000)
+    assert broker.llen("ditto.infer") == 2
+
+
+def test_both_deliveries_of_a_late_node_run_it_once(running, client, broker, waiting):
+    """The second one finds that it has settled or is at work, and does nothing."""
+    sweep_all(client, quiet_ms=1)
+    eventually(lambda: broker.llen("ditto.infer") == 2, WAIT_S)
+    with running.worker("ditto.infer", name="infer"):
+        waiting.get(WAIT_S)
+        eventually(lambda: not broker.llen("ditto.infer"), WAIT_S)
+    started = [event.data["step"] for event in waiting.events() if event.data["status"] == "started"]
+    assert started == ["first", "ask"]
+
+
+def test_a_cancelled_runs_queued_node_asks_no_model_and_is_ready_for_a_resume(running, client, waiting):
+    """The message is taken and refused; resumed, the node is sent anew and the run ends well."""
+    waiting.cancel()
+    with running.worker("ditto.infer", name="infer"):
+        with pytest.raises(PipelineError, match="PIPELINE_ENDED"):
+            client.result(f"{waiting.id}.ask").get(WAIT_S)
+        assert client.resume(waiting.id).get(WAIT_S).keys() == {"first", "ask"}
+
+
+def test_a_run_whose_client_died_at_its_start_goes_on(client):
+    """It was recorded, and nothing of it was sent: the owner of its shard does that."""
+    call = graph_call(str(uuid4()), Graph("begun", [constant("a")]), None, None, None)
+    shard = shard_for(client.app, call.run, None)
+    client.app.graphs.records.open(Opening(call.run, call.graph, None, shard, 60_000, 8))
+    assert client.result(call.run).get(WAIT_S) == {"runId": call.run, "graph": "begun"}
+
+
+def test_an_end_that_was_not_announced_is_announced_by_the_owner(client, waiting):
+    """Whoever ended the run died before telling: the recorded error reaches the caller."""
+    error = {"kind": "InferError", "code": "MODEL_ERROR", "message": "no", "details": {"nodeId": "ask"}}
+    client.app.graphs.records.end(waiting.id, "failed", error)
+    with pytest.raises(Exception, match="MODEL_ERROR") as caught:
+        waiting.get(WAIT_S)
+    assert caught.value.details == {"nodeId": "ask"}
+    tracked = client.app.graphs.records.tracked
+    eventually(lambda: not any(waiting.id in tracked(shard) for shard in SHARDS), WAIT_S)
+
+
+@pytest.mark.timeout(420)  # cold starts, and the quiet time after which a node counts as lost
+def test_killed_workers_leave_runs_that_end_with_the_right_outputs():
+    """Four kills: every run ends, its outputs are those of the interpreter, nothing settled runs again."""
+    with graph_deployment() as deployed:
+        outcome = kill_workers(deployed, kills=4, runs=3, node_ms=150)
+    assert outcome.wrong == []
+    assert (outcome.kills, outcome.nodes) == (4, outcome.runs * 30)
