@@ -278,8 +278,8 @@ def _traces(app: DittoCelery) -> Traces:
     try:
         module = import_module("ditto_tasks.open_telemetry")
     except ImportError as exc:
-        message = "DITTO_OTEL: needs the extra `otel`"
-        raise SettingsError("INVALID_SETTINGS", message, {"path": "DITTO_OTEL"}) from exc
+        message = "DITTO_OTEL: needs ditto-tasks[otel]"
+        raise SettingsError("MISSING_EXTRA", message, {"path": "DITTO_OTEL"}) from exc
     traces = module.OpenTelemetryTraces(app, app.coordination)
     traces.connect()
     return cast("Traces", traces)

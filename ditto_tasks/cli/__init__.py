@@ -22,6 +22,7 @@ COMMANDS: Final = {
     "health": "ditto_tasks.cli.health:health",
     "memory": "ditto_tasks.cli.memory:memory",
     "metrics": "ditto_tasks.cli.metrics:metrics",
+    "runs": "ditto_tasks.cli.runs:runs",
     "sessions": "ditto_tasks.cli.sessions:sessions",
     "shards": "ditto_tasks.cli.shards:shards",
     "up": "ditto_tasks.cli.up:up",

@@ -20,6 +20,7 @@ HOUR_MS: Final = 3_600_000
 DAY_MS: Final = 86_400_000
 WIDE: Final = "WF"  # East Asian characters that take two places
 ELLIPSIS: Final = "…"
+UNSEEN: Final = ("Cc", "Cs", "Cf", "Zl", "Zp")  # they steer a terminal, turn text round, or are no text
 
 
 def elapsed(ms: int) -> str:
@@ -66,7 +67,7 @@ def headline(run: RunView) -> str:
     if run.state == "running":
         left = run.deadline_ms - run.now_ms
         parts.append(f"{elapsed(left)} left" if left > 0 else "past its deadline")
-    return " · ".join(parts)
+    return plain(" · ".join(parts))
 
 
 def error_line(run: RunView) -> str:
@@ -74,7 +75,12 @@ def error_line(run: RunView) -> str:
     if run.error is None:
         return ""
     where = f" (node {run.error.node})" if run.error.node else ""
-    return f"{run.error.code}{where}: {run.error.message}"
+    return plain(f"{run.error.code}{where}: {run.error.message}")
+
+
+def plain(text: str) -> str:
+    """The text with a sign in place of each character that a reader does not see."""
+    return "".join("\ufffd" if unicodedata.category(char) in UNSEEN else char for char in text)
 
 
 def width_of(text: str) -> int:

@@ -14,7 +14,7 @@ def node_view(
     name: str, after: Sequence[str] = (), state: NodeState = "done", *, began: int = 0, took: int = 100
 ) -> NodeView:
     """A node whose times are ms since the run was opened."""
-    started = None if state in ("waiting", "sent") else OPENED_MS + began
+    started = None if state in ("waiting", "sent", "skipped") else OPENED_MS + began
     ended = OPENED_MS + began + took if state in ("done", "failed") else None
     return NodeView(
         id=name,
