@@ -13,9 +13,13 @@ from support.memories import Backend, contents, output
 from support.polling import eventually
 
 from ditto_tasks.memory import MemoryNodes
+from ditto_tasks.memory.stores.qdrant import QdrantMemoryStore
+from ditto_tasks.memory.stores.sql import SqlMemoryStore
 
 STORES = ("sqlite", "postgresql", "mariadb")  # a local Qdrant has one process
-SPAWN = multiprocessing.get_context("spawn")  # a forked child would inherit open connections
+# children come from a server that has imported what takes long, and has none of this process's connections
+FORKS = multiprocessing.get_context("forkserver")
+FORKS.set_forkserver_preload(["pytest", SqlMemoryStore.__module__, QdrantMemoryStore.__module__, "psycopg"])
 WRITERS = 4
 ROUNDS = 15
 BATCH = 60
@@ -36,7 +40,7 @@ def write_same_key(backend: Backend, writer: int) -> list[tuple[str, str]]:
 
 def test_concurrent_writers_of_one_key(backend: Backend) -> None:
     """Of writers of one key one creates the record; others get that record or CONFLICT."""
-    with ProcessPoolExecutor(WRITERS, mp_context=SPAWN) as pool:
+    with ProcessPoolExecutor(WRITERS, mp_context=FORKS) as pool:
         results = list(pool.map(partial(write_same_key, backend), range(WRITERS)))
     with backend.open() as store:
         stored = {item["key"]: item["id"] for item in output(MemoryNodes(store).query({}))["items"]}
@@ -69,7 +73,7 @@ def write_shuffled_batches(backend: Backend, writer: int) -> list[str]:
 
 def test_batches_in_any_order_do_not_deadlock(backend: Backend) -> None:
     """Batches that touch the same records in another order wait for each other and don't fail."""
-    with ProcessPoolExecutor(WRITERS, mp_context=SPAWN) as pool:
+    with ProcessPoolExecutor(WRITERS, mp_context=FORKS) as pool:
         failures = [
             code
             for codes in pool.map(partial(write_shuffled_batches, backend), range(WRITERS))
@@ -94,7 +98,7 @@ def deliver(backend: Backend, _: int) -> list[str]:
 
 def test_operations_delivered_twice_at_once(backend: Backend) -> None:
     """Deliveries of one operation at the same time write one record, and all answer it."""
-    with ProcessPoolExecutor(WRITERS, mp_context=SPAWN) as pool:
+    with ProcessPoolExecutor(WRITERS, mp_context=FORKS) as pool:
         answers = list(pool.map(partial(deliver, backend), range(WRITERS)))
     assert all(answer == answers[0] for answer in answers)
     with backend.open() as store:
@@ -113,7 +117,7 @@ def write_batches_for_ever(backend: Backend) -> None:
 @pytest.mark.parametrize("attempt", range(3))
 def test_killed_in_a_batch(backend: Backend, attempt: int) -> None:
     """A writer killed at any moment leaves whole batches only, each findable, and the database usable."""
-    writer = SPAWN.Process(target=write_batches_for_ever, args=(backend,), daemon=True)
+    writer = FORKS.Process(target=write_batches_for_ever, args=(backend,), daemon=True)
     writer.start()
     with backend.open() as store:
         nodes = MemoryNodes(store)
