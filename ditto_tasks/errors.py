@@ -21,7 +21,10 @@ result backend (which calls `cls(*args)`) rebuild them with code, message and de
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Self
+from types import MappingProxyType
+from typing import Final, Literal, Self, TypeAlias
+
+Ending: TypeAlias = Literal["failed", "cancelled", "timeout"]
 
 
 class DittoError(Exception):
@@ -116,6 +119,23 @@ class Cancelled(DittoError):  # noqa: N818 - states what happened
         details: Mapping[str, object] | None = None,
     ) -> None:
         super().__init__(code, message, details)
+
+
+# how work has ended that raised an error with one of these codes; with any other it has failed
+_ENDINGS: Final[Mapping[str, Ending]] = MappingProxyType(
+    {
+        "CANCELLED": "cancelled",
+        "RETRIEVAL_CANCELLED": "cancelled",
+        "TIMEOUT": "timeout",
+        "DEADLINE_EXCEEDED": "timeout",
+        "RETRIEVAL_TIMEOUT": "timeout",
+    }
+)
+
+
+def ending_of(code: str) -> Ending:
+    """The status of a result whose error has this code."""
+    return _ENDINGS.get(code, "failed")
 
 
 def raised(error: BaseException) -> str:

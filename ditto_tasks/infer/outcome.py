@@ -1,17 +1,8 @@
 """Turns what an INFER node did into its one NodeResult. Pure."""
 
-from typing import Literal
-
-from ditto_tasks.errors import Cancelled, DittoError, InferError
+from ditto_tasks.errors import Cancelled, DittoError, InferError, ending_of
 from ditto_tasks.json_values import JsonValue
 from ditto_tasks.models import CancelToken, NodeError, NodeResult
-
-Status = Literal["failed", "cancelled", "timeout"]
-_STATUS_OF_CODE: dict[str, Status] = {
-    "TIMEOUT": "timeout",
-    "DEADLINE_EXCEEDED": "timeout",
-    "CANCELLED": "cancelled",
-}
 
 
 def success(execution_id: str, node: str, output: JsonValue) -> NodeResult:
@@ -25,7 +16,7 @@ def failure(execution_id: str, node: str, error: BaseException, token: CancelTok
     return NodeResult(
         execution_id=execution_id,
         node=node,
-        status=_STATUS_OF_CODE.get(public.code, "failed"),
+        status=ending_of(public.code),
         error=NodeError(code=public.code, message=public.message),
     )
 

@@ -6,14 +6,13 @@ import re
 
 from pydantic import ValidationError
 
-from ditto_tasks.errors import Cancelled, DittoError
+from ditto_tasks.errors import Cancelled, DittoError, ending_of
 from ditto_tasks.interaction.base import ToolError, ToolOutput
-from ditto_tasks.interaction.values import ExternalError, ExternalResult, Status, safe_text
+from ditto_tasks.interaction.values import ExternalError, ExternalResult, safe_text
 from ditto_tasks.json_values import InvalidJson, encode, freeze
 from ditto_tasks.models import CancelToken
 
 MAX_OUTPUT_BYTES = 1_048_576
-_STATUS_OF_CODE: dict[str, Status] = {"TIMEOUT": "timeout", "CANCELLED": "cancelled"}
 _UNSAFE_IN_CODE = re.compile(r"[^A-Za-z0-9_.-]")
 
 
@@ -75,5 +74,5 @@ def as_tool_error(error: BaseException, token: CancelToken) -> ToolError:
     if token.cancelled and error is token.reason and not isinstance(error, DittoError):
         error = Cancelled()
     if isinstance(error, DittoError):
-        return ToolError(error.code, error.message, status=_STATUS_OF_CODE.get(error.code, "failed"))
+        return ToolError(error.code, error.message, status=ending_of(error.code))
     return ToolError("TOOL_FAILED", "the tool failed")

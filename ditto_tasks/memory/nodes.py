@@ -13,7 +13,7 @@ from typing import Final, TypeVar
 from ditto_tasks.cancellation import CancelToken, checkpoint
 from ditto_tasks.canonical import canonical_text
 from ditto_tasks.entry_limit import EntryLimit
-from ditto_tasks.errors import DittoError, MemoryError
+from ditto_tasks.errors import DittoError, MemoryError, ending_of
 from ditto_tasks.json_values import FrozenDict, FrozenList, JsonValue
 from ditto_tasks.memory import answers
 from ditto_tasks.memory.base import MemorySearchProvider, MemoryStore, Recalling
@@ -42,7 +42,6 @@ InputModel = TypeVar("InputModel", bound=WireModel)
 NodeInput = WireModel | Mapping[str, object]
 
 _log = logging.getLogger(__name__)
-_STATUSES: Final[Mapping[str, str]] = MappingProxyType({"CANCELLED": "cancelled", "TIMEOUT": "timeout"})
 _NO_OPTIONS: Final = FrozenDict()
 
 
@@ -238,7 +237,7 @@ def _frozen_envelope(value: JsonValue) -> JsonValue:
 
 def _failure(run_id: str, node: str, error: Exception) -> NodeResult:
     public = _public(node, error)
-    status = _STATUSES.get(public.code, "failed")
+    status = ending_of(public.code)
     return NodeResult.assemble({"execution_id": run_id, "node": node, "status": status, "error": public})
 
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from ditto_tasks.cancellation import CancelToken
 from ditto_tasks.entry_limit import EntryLimit
-from ditto_tasks.errors import Cancelled, DittoError, RetrievalError
+from ditto_tasks.errors import Cancelled, DittoError, RetrievalError, ending_of
 from ditto_tasks.json_values import FrozenDict, freeze
 from ditto_tasks.models import NodeError, NodeResult, WireModel, from_wire
 from ditto_tasks.retrieval.answers import checked_found
@@ -21,9 +21,6 @@ ENVELOPE_DEPTH: Final = 8  # levels that a result wraps around a candidate's con
 NodeInput = WireModel | Mapping[str, object]
 
 _log = logging.getLogger(__name__)
-_STATUSES: Final[Mapping[str, str]] = MappingProxyType(
-    {"RETRIEVAL_CANCELLED": "cancelled", "RETRIEVAL_TIMEOUT": "timeout"}
-)
 _NO_OPTIONS: Final = FrozenDict()
 
 
@@ -93,7 +90,7 @@ def _parse(given: NodeInput) -> RetrievalInput:
 
 def _failure(run_id: str, node: str, error: Exception) -> NodeResult:
     public = _public(error)
-    status = _STATUSES.get(public.code, "failed")
+    status = ending_of(public.code)
     return NodeResult.assemble({"execution_id": run_id, "node": node, "status": status, "error": public})
 
 

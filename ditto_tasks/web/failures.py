@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from ditto_tasks.errors import Cancelled, DittoError
+from ditto_tasks.errors import DittoError, ending_of
 from ditto_tasks.json_values import JsonObject, pointer
 from ditto_tasks.task import OPTIONS_KEY
 from ditto_tasks.web.models import Failure
@@ -127,6 +127,6 @@ def too_large(limit: int) -> DittoError:
     return DittoError("BODY_TOO_LARGE", f"a body may have {limit} bytes")
 
 
-def status_of_task(error: BaseException) -> str:
-    """How a task that ended with an error is called."""
-    return "cancelled" if isinstance(error, Cancelled) else "failed"
+def status_of_task(error: DittoError) -> str:
+    """How a task that ended with an error is called; one that was too late has failed."""
+    return "cancelled" if ending_of(error.code) == "cancelled" else "failed"

@@ -54,6 +54,12 @@ def test_the_image_has_two_stages_and_no_root() -> None:
     assert not re.search(r"^# *syntax=", text, re.MULTILINE)
 
 
+def test_the_image_holds_bytecode() -> None:
+    """Packages are compiled when the image is built, since no container may write any."""
+    text = DOCKERFILE.read_text("utf-8")
+    assert text.index("ENV UV_COMPILE_BYTECODE=1") < text.index("uv pip install")
+
+
 def test_the_build_context_is_what_is_copied() -> None:
     """Each source that the Dockerfile copies is let through, and nothing else is."""
     kept = {

@@ -6,6 +6,7 @@ import json
 import pickle
 
 import pytest
+from support.source import sources
 
 from ditto_tasks import errors
 from ditto_tasks.errors import ContextError, DittoError
@@ -47,3 +48,19 @@ def test_two_errors_have_a_default_reason() -> None:
     assert errors.Cancelled().code == "CANCELLED"
     assert errors.OutcomeUnknown().code == "STATE_OUTCOME_UNKNOWN"
     assert "safe" in errors.OutcomeUnknown().message
+
+
+@pytest.mark.parametrize(
+    ("code", "ending"),
+    [
+        ("CANCELLED", "cancelled"),
+        ("TIMEOUT", "timeout"),
+        ("RETRIEVAL_TIMEOUT", "timeout"),
+        ("OTHER", "failed"),
+    ],
+)
+def test_an_errors_code_says_how_work_ended(code: str, ending: str) -> None:
+    """Every domain asks the same table: it stands in no other file."""
+    assert errors.ending_of(code) == ending
+    holders = [file.name for file in sources("ditto_tasks") if '"TIMEOUT": "timeout"' in file.text]
+    assert holders == ["ditto_tasks/errors.py"]
