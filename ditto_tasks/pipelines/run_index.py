@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple, Protocol, TypeAlias, cast
 
 from ditto_tasks.coordination import BrokerClient
+from ditto_tasks.errors import PipelineError
 from ditto_tasks.keys import Keys
 from ditto_tasks.lua_source import lua_source
 from ditto_tasks.redis_replies import text
@@ -77,5 +78,7 @@ def _listed(member: str, opened_ms: int) -> Listed:
 def _after(client: ListClient, key: str, cursor: str) -> int:
     """The place after a run, or where it would be if it is not on the list any more."""
     opened, _, member = cursor.partition(":")
+    if not (opened.isascii() and opened.isdecimal() and member):
+        raise PipelineError.invalid_input("/cursor", "is none that a page gave")
     rank = client.zrevrank(key, member)
     return rank + 1 if rank is not None else client.zcount(key, f"({opened}", "+inf")

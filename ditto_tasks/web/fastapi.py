@@ -22,7 +22,14 @@ from ditto_tasks.web.headers import HeaderError
 from ditto_tasks.web.models import Problem, TaskState
 from ditto_tasks.web.service import WebService, shown
 
-__all__ = ["APIRouter", "EventSourceResponse", "Query", "Request", "Response"]  # and what is defined here
+__all__ = [
+    "APIRouter",
+    "EventSourceResponse",
+    "Path",
+    "Query",
+    "Request",
+    "Response",
+]  # and what is defined here
 
 MAX_BODY_BYTES: Final = 1024 * 1024
 PING_S: Final = 15  # a silent stream says something this often, so that nothing between takes it for dead

@@ -13,8 +13,8 @@ from weakref import finalize
 from kombu.exceptions import OperationalError
 
 from ditto_tasks.client import AsyncDitto, AsyncPending, Event
-from ditto_tasks.client.answering import cancel_answer
 from ditto_tasks.client.connections import CONNECTION_ERRORS
+from ditto_tasks.client.controlling import cancel
 from ditto_tasks.client.models import read_json
 from ditto_tasks.client.protocol import Call, Finished, node_call
 from ditto_tasks.errors import ContextError, DittoError
@@ -103,20 +103,20 @@ class WebService:
 
     async def submit(self, call: ContextCall, size: int = 0) -> str:
         """Publish the call, whose body has `size` bytes; its task's id. Raises what is refused at publish."""
-        return await self._sent(self._client.send(await self.aside(call.ready, size)))
+        return await self.published(self._client.send(await self.aside(call.ready, size)))
 
     async def answer(self, tenant: str, session: str, body: AnswerBody) -> str:
         """Start the answering pipeline; its id."""
         asked = {name: getattr(body, name) for name in body.model_fields_set - {"question"}}
         options = cast("AnswerOptions", {**self._answer_options(tenant), **asked})
         scope: JsonObject = {"sessionId": tenant_session(tenant, session)}
-        return await self._sent(self._client.answer(scope, body.question, **options))
+        return await self.published(self._client.answer(scope, body.question, **options))
 
     async def flow(self, asked: AskedFlow, size: int = 0) -> str:
         """Start a flow, whose body has `size` bytes; its id. Raises what is refused at the start."""
         chosen = self._flow_options(asked.tenant, asked.flow)
         call = await self.aside(lambda: asked.ready(chosen), size)
-        return await self._sent(self._client.start(call))
+        return await self.published(self._client.start(call))
 
     async def end(self, task_id: str, *, wait: bool) -> Finished | None:
         """The end of a task, waited for if so wanted; None if it runs for longer."""
@@ -130,7 +130,7 @@ class WebService:
 
     async def state(self, tenant: str, task_id: str) -> JsonObject:
         """How a tenant's task stands."""
-        await self._must_own(tenant, task_id)
+        await self.must_own(tenant, task_id)
         return shown(tenant, task_id, await answered(self._lookup.end(task_id)))
 
     async def events(
@@ -138,7 +138,7 @@ class WebService:
     ) -> AsyncGenerator[Event, None]:
         """What a tenant's task says, after the event with this id; the last event is `end`, its state."""
         after = last_event(last_event_id, STREAMS)
-        await self._must_own(tenant, task_id)
+        await self.must_own(tenant, task_id)
         place = self._streams.enter(tenant)
         events = self._follow(tenant, task_id, after, place)
         finalize(events, place.leave)  # a reader that left before the first event runs no `finally`
@@ -146,7 +146,7 @@ class WebService:
 
     async def cancel(self, tenant: str, task_id: str) -> JsonObject:
         """Ask a tenant's task to stop; how it stands."""
-        await self._must_own(tenant, task_id)
+        await self.must_own(tenant, task_id)
         await answered(self._client.in_order(lambda: self._cancel(task_id)))
         return await self.state(tenant, task_id)
 
@@ -170,11 +170,13 @@ class WebService:
         finally:
             place.leave()
 
-    async def _must_own(self, tenant: str, task_id: str) -> None:
+    async def must_own(self, tenant: str, task_id: str) -> None:
+        """Raise the same for a task of another tenant and for one that never was."""
         if await answered(self._lookup.tenant(task_id)) != tenant:
             raise not_found()
 
-    async def _sent(self, pending: AsyncPending[T]) -> str:
+    async def published(self, pending: AsyncPending[T]) -> str:
+        """The id of a call once it was published; raises what was refused."""
         try:
             await answered(pending.sent())
         except DittoError:
@@ -184,11 +186,11 @@ class WebService:
 
     def _cancel(self, task_id: str) -> None:
         app = self._client.blocking.app
-        record = app.records.load(task_id)
-        if record is None:
+        run = app.run_records.load(task_id)
+        if run is None:
             app.coordination.cancel(task_id)
         else:
-            cancel_answer(app, record.request, task_id)
+            cancel(app, run)
 
 
 async def answered(work: Awaitable[T]) -> T:

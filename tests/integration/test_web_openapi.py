@@ -11,6 +11,7 @@ from fastapi import FastAPI
 from ditto_tasks.client import AsyncDitto
 from ditto_tasks.nodes import NODES
 from ditto_tasks.pipelines.flow_models import INPUTS
+from ditto_tasks.pipelines.graphs import Graph, GraphNode
 from ditto_tasks.settings import default_settings
 from ditto_tasks.web import create_router
 from ditto_tasks.web.flow_models import FLOW_BODIES
@@ -26,7 +27,15 @@ ROUTES = {
     **{f"/sessions/{{session_id}}/flows/{flow}": {"post"} for flow in FLOW_BODIES},
     "/tasks/{task_id}": {"get", "delete"},
     "/tasks/{task_id}/events": {"get"},
+    "/runs": {"get"},
+    "/runs/{run_id}": {"get", "delete"},
+    "/runs/{run_id}/graph.svg": {"get"},
+    "/runs/{run_id}/outputs/{node}": {"get"},
+    "/runs/{run_id}/resume": {"post"},
 }
+START = "/sessions/{session_id}/runs/{graph}"
+GRAPH = Graph("g", [GraphNode("a", "CONTEXT.LOAD", input={"sources": []})])
+OPEN = ("/outputs/{node}", ".svg", "/events")  # what they answer is of no model
 
 
 @pytest.fixture(scope="module")
@@ -81,13 +90,32 @@ def test_every_answer_has_a_model(schema):
     """Each JSON answer names a model, each failure the one of failures, and every reference resolves."""
     for method, path, operation in operations(schema):
         for status, answer in operation["responses"].items():
-            if "text/event-stream" in answer.get("content", {}):
+            if path.endswith(OPEN) and status == "200":
                 continue
             reference = answer["content"]["application/json"]["schema"]["$ref"]
-            expected = {"Problem"} if int(status) >= 400 else {"ContextAnswer", "TaskState"}
+            expected = (
+                {"Problem"} if int(status) >= 400 else {"ContextAnswer", "TaskState", "RunPage", "RunView"}
+            )
             assert reference.rpartition("/")[2] in expected, (method, path, status)
     references = set(re.findall(r'"#/components/schemas/(\w+)"', json.dumps(schema)))
     assert references <= schema["components"]["schemas"].keys()
+
+
+def test_only_registered_graphs_have_a_route(schema):
+    """The route that starts graphs is there once an application registers one; a picture is told as such."""
+    app = FastAPI()
+    client = AsyncDitto(default_settings({}))
+    app.include_router(create_router(client, tenant=lambda: "ann", graphs={"mine": GRAPH}))
+    paths = app.openapi()["paths"]
+    assert paths.keys() - schema["paths"].keys() == {START}
+    start = paths[START]["post"]
+    assert {"202", "401", "403", "404", "410", "413", "422", "429", "503"} <= start["responses"].keys()
+    assert "Location" in start["responses"]["202"]["headers"]
+    assert "idempotency-key" in {parameter["name"].lower() for parameter in start["parameters"]}
+    picture = paths["/runs/{run_id}/graph.svg"]["get"]["responses"]["200"]
+    assert list(picture["content"]) == ["image/svg+xml"]
+    listed = {parameter["name"] for parameter in paths["/runs"]["get"]["parameters"]}
+    assert listed == {"state", "limit", "cursor"}
 
 
 def test_the_schema_tells_of_every_refusal(schema):
