@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from ditto_tasks.errors import Cancelled
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from ditto_tasks.errors import Cancelled, DittoError
 
 
 class CancelToken:
@@ -33,6 +37,31 @@ class CancelToken:
         """Raise the reason, unchanged, once `cancel` was called."""
         if self._reason is not None:
             raise self._reason
+
+
+_current: ContextVar[CancelToken | None] = ContextVar("current_token", default=None)
+
+
+def current_token() -> CancelToken:
+    """The token of the call that is at work, for code behind a port that passes none."""
+    return _current.get() or CancelToken()
+
+
+@contextmanager
+def working_for(token: CancelToken | None) -> Iterator[None]:
+    """Make the token the current one for as long as the block runs."""
+    before = _current.set(token)
+    try:
+        yield
+    finally:
+        _current.reset(before)
+
+
+def public_reason(error: Exception, token: CancelToken | None) -> Exception:
+    """The error itself; where it is a caller's own reason, whose text is not ours to show, a `Cancelled`."""
+    if token is not None and error is token.reason and not isinstance(error, DittoError):
+        return Cancelled()
+    return error
 
 
 def admit_all() -> None:

@@ -20,6 +20,7 @@ from ditto_tasks.errors import (
     PublishError,
     ServiceError,
     StateBackendError,
+    ending_of,
     raised,
 )
 from ditto_tasks.json_values import JsonObject, JsonValue
@@ -240,12 +241,14 @@ def refuse_reordering(what: str) -> NoReturn:
 
 def failed_result(node: str, execution_id: str, error: DittoError) -> JsonObject:
     """The failed NodeResult for an error that a node did not turn into one itself."""
-    stopped = "timeout" if error.code == "TIMEOUT" else "cancelled"
+    status, code = ending_of(error.code), error.code
+    if isinstance(error, Cancelled):
+        code = f"RETRIEVAL_{error.code}" if node.startswith("RETRIEVAL.") else error.code
     return {
         "executionId": execution_id,
         "node": node,
-        "status": stopped if isinstance(error, Cancelled) else "failed",
-        "error": {"code": error.code, "message": error.message},
+        "status": status,
+        "error": {"code": code, "message": error.message},
     }
 
 

@@ -10,7 +10,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Final, TypeVar
 
-from ditto_tasks.cancellation import CancelToken, checkpoint
+from ditto_tasks.cancellation import CancelToken, checkpoint, public_reason, working_for
 from ditto_tasks.canonical import canonical_text
 from ditto_tasks.entry_limit import EntryLimit
 from ditto_tasks.errors import DittoError, MemoryError, ending_of
@@ -119,7 +119,7 @@ class MemoryNodes:
         try:
             output = self._output(node, given, operation_id, token)
         except Exception as error:  # noqa: BLE001 - the node's boundary: a failure is a value
-            return _failure(run_id, node, error)
+            return _failure(run_id, node, public_reason(error, token))
         return _success(run_id, node, output)
 
     def ping(self) -> None:
@@ -139,7 +139,7 @@ class MemoryNodes:
     ) -> JsonValue:
         """The node's output; a WRITE that is to stop gives what it had written before, if it had."""
         try:
-            with self._entries.entered(partial(checkpoint, token)):
+            with self._entries.entered(partial(checkpoint, token)), working_for(token):
                 checkpoint(token)
                 return to_wire(self._handler(node)(given, operation_id))
         except Exception as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
-from ditto_tasks.cancellation import CancelToken
+from ditto_tasks.cancellation import CancelToken, current_token, working_for
 from ditto_tasks.errors import MemoryError, RetrievalError
 from ditto_tasks.json_values import JsonObject, JsonValue
 from ditto_tasks.memory.base import MemorySearchProvider
@@ -48,7 +48,8 @@ class MemoryRetrieval:
         wanted = memory_filter(request)
         search = Search(request.query.content, request.limit, self._strategy, wanted, request.options)
         try:
-            results = self._memory.search(search)
+            with working_for(token):  # MEMORY's port passes none
+                results = self._memory.search(search)
         except MemoryError as exc:
             code = _CODES.get(exc.code, "RETRIEVAL_BACKEND_ERROR")
             raise RetrievalError(code, exc.message) from exc
@@ -103,7 +104,7 @@ class RetrievalMemory:
             search.filter,
             search.options,
         )
-        found = self._provider.search(request, CancelToken())
+        found = self._provider.search(request, current_token())
         return [_result(candidate, self._map) for candidate in found.candidates]
 
 

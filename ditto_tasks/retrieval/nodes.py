@@ -3,10 +3,9 @@
 import logging
 import uuid
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Final
 
-from ditto_tasks.cancellation import CancelToken
+from ditto_tasks.cancellation import CancelToken, public_reason
 from ditto_tasks.entry_limit import EntryLimit
 from ditto_tasks.errors import Cancelled, DittoError, RetrievalError, ending_of
 from ditto_tasks.json_values import FrozenDict, freeze
@@ -58,7 +57,7 @@ class RetrievalNodes:
             with self._entries.entered(token.raise_if_cancelled):
                 output = self._run(node, given, token)
         except Exception as error:  # noqa: BLE001 - the node's boundary: a failure is a value
-            return _failure(run_id, node, error)
+            return _failure(run_id, node, public_reason(error, token))
         frozen = freeze(output.wire_form(), max_depth=200 + ENVELOPE_DEPTH)
         return NodeResult.assemble(
             {"execution_id": run_id, "node": node, "status": "success", "output": frozen}
@@ -97,10 +96,10 @@ def _failure(run_id: str, node: str, error: Exception) -> NodeResult:
 def _public(error: Exception) -> NodeError:
     """What may be told: the text of an error that we did not write can hold anything."""
     match error:
-        case Cancelled():
-            return NodeError(code="RETRIEVAL_CANCELLED", message="the search was cancelled")
         case DittoError(code="TIMEOUT") | TimeoutError():
             return NodeError(code="RETRIEVAL_TIMEOUT", message="the search took too long")
+        case Cancelled():
+            return NodeError(code="RETRIEVAL_CANCELLED", message="the search was cancelled")
         case DittoError():
             return NodeError(code=error.code, message=error.message)
         case PermissionError():

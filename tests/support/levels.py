@@ -9,7 +9,8 @@ LEVELS: tuple[tuple[int, str], ...] = (
     (0, r"errors"),
     (
         1,
-        r"json_values|frozen_json|lazy_exports|canonical|cancellation|entry_limit|event_loop|sharding|tenants"
+        r"json_values|frozen_json|lazy_exports|canonical|cancellation|entry_limit|event_loop|http_exchange|sharding"
+        r"|tenants"
         r"|belongings|keys|lua_source|redis_replies|task_events|tracing"
         r"|settings(\..+)?",
     ),

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 from support.memories import code, output
 
-from ditto_tasks.errors import DittoError, MemoryError
+from ditto_tasks.errors import Cancelled, DittoError, MemoryError
 from ditto_tasks.memory import MemoryItem, MemoryNodes, MemorySearchResult
 from ditto_tasks.memory.models import MemoryDraft, MemoryPatch, Query, QueryPage, Search, WriteOperation
 from ditto_tasks.models import CancelToken
@@ -255,11 +255,13 @@ def test_the_execution_id_is_kept_or_made() -> None:
     ("reason", "status"),
     [
         (None, "cancelled"),
+        (Cancelled("TIMEOUT", "too late"), "timeout"),
         (DittoError("TIMEOUT", "too late"), "timeout"),
+        (RuntimeError("a reason of the caller's own"), "cancelled"),
         (DittoError("OTHER", "x"), "failed"),
     ],
 )
-def test_a_cancelled_call_asks_nothing(reason: DittoError | None, status: str) -> None:
+def test_a_cancelled_call_asks_nothing(reason: Exception | None, status: str) -> None:
     """A call that was cancelled before it began is reported so, and the store isn't asked."""
     store, token = Scripted([ONE]), CancelToken()
     token.cancel(reason)

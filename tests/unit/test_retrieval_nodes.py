@@ -3,7 +3,7 @@
 import pytest
 from support.retrieval import Backend, Letters, candidates, search
 
-from ditto_tasks.errors import DittoError, RetrievalError
+from ditto_tasks.errors import Cancelled, DittoError, RetrievalError
 from ditto_tasks.models import CancelToken
 from ditto_tasks.retrieval import (
     Branch,
@@ -105,10 +105,12 @@ def test_errors_of_backends(error: Exception, status: str, code: str) -> None:
     ("reason", "status", "code"),
     [
         (None, "cancelled", "RETRIEVAL_CANCELLED"),
+        (Cancelled("TIMEOUT", "late"), "timeout", "RETRIEVAL_TIMEOUT"),
         (DittoError("TIMEOUT", "late"), "timeout", "RETRIEVAL_TIMEOUT"),
+        (RuntimeError(SECRET), "cancelled", "RETRIEVAL_CANCELLED"),
     ],
 )
-def test_a_cancelled_search_asks_nothing(reason: DittoError | None, status: str, code: str) -> None:
+def test_a_cancelled_search_asks_nothing(reason: Exception | None, status: str, code: str) -> None:
     """A cancelled call ends with its status and does not reach the backend."""
     token, backend = CancelToken(), Backend([])
     token.cancel(reason)

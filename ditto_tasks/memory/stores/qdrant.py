@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Self
 
-from ditto_tasks.cancellation import CancelToken
+from ditto_tasks.cancellation import current_token
 from ditto_tasks.errors import MemoryError
 from ditto_tasks.json_values import JsonObject
 from ditto_tasks.memory.erasure import TOMBSTONE_KEEP_MS, Subject, erased, subjects_of
@@ -280,7 +280,7 @@ class QdrantMemoryStore:
         texts = {item.id: text for item in items if (text := text_to_embed(item.content)) is not None}
         if self._embedding is None or not texts:
             return {}
-        answer = self._embedding.embed(list(texts.values()), CancelToken())
+        answer = self._embedding.embed(list(texts.values()), current_token())
         return dict(zip(texts, checked_vectors(answer, len(texts), self._dimensions), strict=True))
 
     def _query_vector(self, search: Search) -> Vector:
@@ -288,7 +288,7 @@ class QdrantMemoryStore:
         if vector is None and isinstance(search.query, str) and search.query.strip():
             if self._embedding is None:
                 raise MemoryError("SEARCH_UNAVAILABLE", "text cannot be searched for without an embedding")
-            (vector,) = checked_vectors(self._embedding.embed([search.query], CancelToken()), 1)
+            (vector,) = checked_vectors(self._embedding.embed([search.query], current_token()), 1)
         if vector is None or len(vector) != self._dimensions:
             raise MemoryError.invalid_input("/query", f"must be text or {self._dimensions} numbers")
         return vector

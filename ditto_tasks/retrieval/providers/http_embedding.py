@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Sequence
 from typing import Final
-from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
-from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_opener
+from urllib.request import Request
 
 from ditto_tasks.cancellation import CancelToken
 from ditto_tasks.errors import RetrievalError
+from ditto_tasks.http_exchange import AnswerTooLargeError, ExchangeError, exchange
 from ditto_tasks.json_values import InvalidJson, JsonValue, decode, encode
 from ditto_tasks.retrieval.answers import checked_vectors
 from ditto_tasks.retrieval.base import Vector
@@ -18,13 +19,6 @@ from ditto_tasks.retrieval.base import Vector
 BATCH_SIZE: Final = 64
 TIMEOUT_MS: Final = 30_000  # of one request
 MAX_ANSWER_BYTES: Final = 64 * 1024 * 1024  # 64 vectors of 65,536 dimensions, as text
-
-
-class _NoRedirect(HTTPRedirectHandler):
-    """A redirect would take the key to another host."""
-
-    def redirect_request(self, *_: object, **__: object) -> None:
-        return None
 
 
 class HttpEmbedding:
@@ -50,7 +44,6 @@ class HttpEmbedding:
         self._dimensions = dimensions
         self._batch_size = batch_size
         self._timeout_s = timeout_ms / 1_000
-        self._opener = build_opener(ProxyHandler({}), _NoRedirect())
 
     def embed(self, contents: Sequence[JsonValue], token: CancelToken) -> list[Vector]:
         """One vector a content; what is not text is embedded as its JSON."""
@@ -58,32 +51,32 @@ class HttpEmbedding:
         vectors: list[Vector] = []
         for start in range(0, len(texts), self._batch_size):
             token.raise_if_cancelled()
-            vectors += self._embed_batch(texts[start : start + self._batch_size])
+            vectors += self._embed_batch(texts[start : start + self._batch_size], token)
         return checked_vectors(vectors, len(texts), self._dimensions)
 
-    def _embed_batch(self, texts: list[str]) -> list[Vector]:
+    def _embed_batch(self, texts: list[str], token: CancelToken) -> list[Vector]:
         asked: dict[str, JsonValue] = {"model": self._model, "input": list(texts), "encoding_format": "float"}
         if self._dimensions is not None:
             asked["dimensions"] = self._dimensions
-        return _in_order(self._post(json.dumps(asked).encode()), len(texts))
+        return _in_order(self._post(json.dumps(asked).encode(), token), len(texts))
 
-    def _post(self, body: bytes) -> JsonValue:
+    def _post(self, body: bytes, token: CancelToken) -> JsonValue:
         request = Request(self._url, data=body, headers=self._headers, method="POST")  # noqa: S310 - http(s) only
+        end_s = time.monotonic() + self._timeout_s
+
+        def left_s() -> float:
+            token.raise_if_cancelled()
+            return end_s - time.monotonic()
+
         try:
-            with self._opener.open(request, timeout=self._timeout_s) as answer:
-                data = answer.read(MAX_ANSWER_BYTES + 1)
-        except HTTPError as exc:
-            exc.close()
-            raise _failed(f"the embedding service answered {exc.code}") from None
-        except TimeoutError:
-            raise
-        except (URLError, OSError) as exc:
-            if isinstance(getattr(exc, "reason", None), TimeoutError):
-                raise TimeoutError from None
+            answer = exchange(request, max_bytes=MAX_ANSWER_BYTES, left_s=left_s, proxies=False)
+        except AnswerTooLargeError:
+            raise _bad("too large an answer") from None
+        except ExchangeError:
             raise _failed("the embedding service could not be reached") from None
-        if len(data) > MAX_ANSWER_BYTES:
-            raise _bad("too large an answer")
-        return _decoded(data)
+        if answer.status >= 300:
+            raise _failed(f"the embedding service answered {answer.status}")
+        return _decoded(answer.body)
 
 
 def _decoded(data: bytes) -> JsonValue:

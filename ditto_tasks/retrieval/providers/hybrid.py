@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -15,6 +15,7 @@ from ditto_tasks.retrieval.models import Found, RetrievalRequest
 
 RRF_K: Final = 60
 CANDIDATE_LIMIT: Final = 100
+CANCEL_POLL_S: Final = 0.05  # how late a cancel is noticed
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +51,13 @@ class HybridProvider:
     def search(self, request: RetrievalRequest, token: CancelToken) -> Found:
         token.raise_if_cancelled()
         wider = replace(request, limit=max(request.limit, self._candidate_limit))
-        with ThreadPoolExecutor(len(self._branches), thread_name_prefix="ditto-hybrid") as pool:
+        pool = ThreadPoolExecutor(len(self._branches), thread_name_prefix="ditto-hybrid")
+        try:
             running = [pool.submit(_run, branch, wider, token) for branch in self._branches]
+            while wait(running, CANCEL_POLL_S).not_done:
+                token.raise_if_cancelled()
+        finally:
+            pool.shutdown(wait=False)  # after a cancel the branches end at their own check points
         rankings = _results(running)
         token.raise_if_cancelled()
         fused = fuse(rankings, rrf_k=self._rrf_k, target=request.target.name, limit=request.limit)

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ditto_tasks.cancellation import CancelToken
+from ditto_tasks.cancellation import current_token
 from ditto_tasks.canonical import canonical_json
 from ditto_tasks.errors import MemoryError
 from ditto_tasks.json_values import JsonValue
@@ -55,14 +55,14 @@ class Embedding:
         texts = {name: found for name, each in contents.items() if (found := text_to_embed(each)) is not None}
         if not texts:
             return {}
-        answer = self.provider.embed(list(texts.values()), CancelToken())
+        answer = self.provider.embed(list(texts.values()), current_token())
         return dict(zip(texts, checked_vectors(answer, len(texts), self.dimensions), strict=True))
 
     def query(self, query: JsonValue) -> Vector:
         """A query's vector: numbers are taken as they are, text is embedded."""
         vector = as_vector(query)
         if vector is None and isinstance(query, str) and query.strip():
-            (vector,) = checked_vectors(self.provider.embed([query], CancelToken()), 1)
+            (vector,) = checked_vectors(self.provider.embed([query], current_token()), 1)
         if vector is None or len(vector) != self.dimensions:
             raise MemoryError.invalid_input("/query", f"must be text or {self.dimensions} numbers")
         return vector
