@@ -29,6 +29,8 @@ from ditto_tasks.pipelines.canvas import answer_canvas, flow_task
 from ditto_tasks.pipelines.graph_functions import Functions
 from ditto_tasks.pipelines.graph_records import GraphRecords
 from ditto_tasks.pipelines.graph_runs import GraphRuns, Message, sweep_graphs
+from ditto_tasks.pipelines.loop_records import LoopRecords
+from ditto_tasks.pipelines.loop_runs import LoopRuns, sweep_loops
 from ditto_tasks.pipelines.models import AnswerRequest
 from ditto_tasks.pipelines.plan import Step
 from ditto_tasks.pipelines.records import PipelineRecords
@@ -110,10 +112,12 @@ class DittoCelery(Celery):
         register_errback(self, self.runs)
         graph_records = GraphRecords(settings.connections.deployment, self._broker_client, results.expires_ms)
         self.graphs = GraphRuns(
-            graph_records, lambda: self.backend, self._send_node, self._functions, lambda _: None
+            graph_records, lambda: self.backend, self._send_node, self._functions, self._go_round
         )
+        loop_records = LoopRecords(settings.connections.deployment, self._broker_client, results.expires_ms)
+        self.loops = LoopRuns(loop_records, self.graphs, lambda: self.backend, self._functions)
         self.run_index = RunIndex(settings.connections.deployment, self._broker_client)
-        self.run_records = RunRecords(self.run_index, self.records, graph_records)
+        self.run_records = RunRecords(self.run_index, self.records, graph_records, loop_records)
         self.counts = Counts(settings.connections.deployment, self._broker_client)
         self._recorder = Recorder(self, self.counts, default_model=settings.connections.infer_model)
         self._recorder.connect()
@@ -141,6 +145,7 @@ class DittoCelery(Celery):
         for shard in sorted(shards):
             sweep(shard, records=self.records, runs=self.runs, resend=self._resend)
             sweep_graphs(shard, self.graphs)
+            sweep_loops(shard, self.loops)
 
     def _resend(self, record: PipelineRecord) -> None:
         if isinstance(record.request, AnswerRequest):
@@ -160,6 +165,9 @@ class DittoCelery(Celery):
             headers={**message.headers, GRAPH_HEADER: 1},
             ignore_result=True,  # what it gives is kept with its run
         )
+
+    def _go_round(self, loop: str) -> None:
+        self.loops.go_on(loop)
 
     def _functions(self) -> Functions:
         return self.dependencies.bindings()

@@ -103,6 +103,14 @@ class Keys:
         """Sorted set: the runs of graphs that a shard's owner looks after."""
         return self._named(f"graphs:{shard}")
 
+    def loop(self, run: str) -> str:
+        """Hash: the record of a loop's run."""
+        return self._named(f"loop:{run}")
+
+    def loops(self, shard: int) -> str:
+        """Sorted set: the runs of loops that a shard's owner looks after."""
+        return self._named(f"loops:{shard}")
+
     def runs(self, owner: str | None) -> str:
         """Sorted set: the runs of a tenant, by its owner key, or of the whole deployment."""
         return self._named("runs" if owner is None else f"runs:{owner}")

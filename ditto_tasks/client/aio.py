@@ -10,7 +10,7 @@ from contextlib import aclosing
 from contextvars import copy_context
 from functools import partial
 from types import TracebackType
-from typing import Generic, Self, TypeVar, Unpack, cast
+from typing import Generic, Self, TypeVar, Unpack, cast, overload
 from uuid import uuid4
 from weakref import WeakKeyDictionary
 
@@ -20,12 +20,13 @@ from ditto_tasks.client.event_reader import EventReader
 from ditto_tasks.client.flows import FlowCall, FlowMethods
 from ditto_tasks.client.graphs import (
     Outputs,
-    ScopeLike,
+    RunOptions,
     cancel_run,
-    graph_call,
+    loop_state,
     nodes_of,
     resume_run,
-    start_graph,
+    run_call,
+    start_run,
 )
 from ditto_tasks.client.hub import ResultHub
 from ditto_tasks.client.methods import (
@@ -45,6 +46,7 @@ from ditto_tasks.json_values import JsonValue
 from ditto_tasks.models import Scope
 from ditto_tasks.pipelines.graph_records import PAGE
 from ditto_tasks.pipelines.graphs import Graph
+from ditto_tasks.pipelines.loops import Loop
 from ditto_tasks.pipelines.models import Answer, AnswerOptions
 from ditto_tasks.settings import Settings
 from ditto_tasks.task import OPTIONS_KEY
@@ -121,6 +123,23 @@ class AsyncPendingRun(AsyncPending[Outputs]):
         return await self._client.run_outputs(self.id, nodes)
 
 
+class AsyncPendingLoop(AsyncPending[JsonValue]):
+    """A run of a loop."""
+
+    def __init__(self, client: AsyncDitto, run_id: str, published: Future[None]) -> None:
+        super().__init__(client, run_id, read_json, published, partial(_cancel_run, client, run_id))
+
+    async def get(self, timeout: float | None = None) -> JsonValue:
+        """The loop's last state. Raises the run's typed error, or TimeoutError after `timeout` seconds."""
+        async with asyncio.timeout(timeout):
+            await super().get()
+            return await self.state()
+
+    async def state(self) -> JsonValue:
+        """The loop's state by now."""
+        return await self._client.in_order(lambda: loop_state(self._client.blocking.app, self.id))
+
+
 class AsyncDitto(FlowMethods):
     """Submits nodes and pipelines from event loops. No call blocks a loop or holds a thread.
 
@@ -183,23 +202,33 @@ class AsyncDitto(FlowMethods):
 
         return AsyncPending(self, call.pipeline, call.read, self._submit(start), cancel)
 
+    @overload
+    def run(self, graph: Graph, input: object = ..., **options: Unpack[RunOptions]) -> AsyncPendingRun: ...
+    @overload
+    def run(self, graph: Loop, input: object = ..., **options: Unpack[RunOptions]) -> AsyncPendingLoop: ...
     def run(
         self,
-        graph: Graph,
+        graph: Graph | Loop,
         input: object = None,  # noqa: A002 -- as nodes call it
-        *,
-        scope: ScopeLike | None = None,
-        run_id: str | None = None,
-        timeout_ms: int | None = None,
-    ) -> AsyncPendingRun:
-        """Start a run of a graph; the result is {node id: output}, and its id is the run's."""
-        call = graph_call(run_id or str(uuid4()), graph, input, scope, timeout_ms)
-        return AsyncPendingRun(self, call.run, self._submit(lambda: start_graph(self.blocking.app, call)))
+        **options: Unpack[RunOptions],
+    ) -> AsyncPendingRun | AsyncPendingLoop:
+        """Start a run of a graph, which gives {node id: output}, or of a loop, which gives its last state.
+
+        The result's id is the run's.
+        """
+        call = run_call(graph, input, options)
+        kind = AsyncPendingRun if isinstance(graph, Graph) else AsyncPendingLoop
+        return kind(self, call.run, self._submit(lambda: start_run(self.blocking.app, call)))
 
     def resume(self, run_id: str, *, timeout_ms: int | None = None) -> AsyncPendingRun:
-        """Let a run that failed or was cancelled go on from what was settled, under a new deadline."""
+        """Let a graph's run that failed or was cancelled go on from what was settled, with a new deadline."""
         resumed = self._submit(lambda: resume_run(self.blocking.app, run_id, timeout_ms))
         return AsyncPendingRun(self, run_id, resumed)
+
+    def resume_loop(self, run_id: str, *, timeout_ms: int | None = None) -> AsyncPendingLoop:
+        """The same for a loop's run."""
+        resumed = self._submit(lambda: resume_run(self.blocking.app, run_id, timeout_ms))
+        return AsyncPendingLoop(self, run_id, resumed)
 
     async def run_outputs(self, run_id: str, nodes: Sequence[str] | None = None) -> Outputs:
         """The outputs that a run has by now, of these nodes or of all; a few at a time: they may be large."""

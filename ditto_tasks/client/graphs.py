@@ -1,12 +1,15 @@
-"""Runs of graphs as clients start, follow and read them."""
+"""Runs of graphs and loops as clients start, follow, stop, resume and read them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypedDict
+from uuid import uuid4
 
 from ditto_tasks.canonical import scope_key
 from ditto_tasks.celery import DittoCelery
+from ditto_tasks.client.answering import cancel_answer
 from ditto_tasks.coordination import Admission
 from ditto_tasks.errors import Cancelled, PipelineError
 from ditto_tasks.json_values import JsonObject, JsonValue
@@ -14,6 +17,8 @@ from ditto_tasks.models import Scope, from_wire, to_wire
 from ditto_tasks.pipelines.graph_records import Opening
 from ditto_tasks.pipelines.graph_runs import run_not_found
 from ditto_tasks.pipelines.graphs import Graph, check_known
+from ditto_tasks.pipelines.loop_records import LoopOpening
+from ditto_tasks.pipelines.loops import Loop, iteration_id
 from ditto_tasks.pipelines.run_index import RecordKind
 from ditto_tasks.sharding import shard_of, shard_queue
 from ditto_tasks.tenants import tenant_of
@@ -24,40 +29,51 @@ Outputs = dict[str, JsonValue]
 
 
 @dataclass(frozen=True, slots=True)
-class GraphCall:
+class RunCall:
     """A run that is to be started."""
 
     run: str
-    graph: Graph
+    what: Graph | Loop
     input: JsonValue
     scope: Scope | None
     timeout_ms: int | None
 
 
-def graph_call(
-    run: str, graph: Graph, given: object, scope: ScopeLike | None, timeout_ms: int | None
-) -> GraphCall:
+class RunOptions(TypedDict, total=False):
+    """How a run is started: whose it is, under which id, and how long it may take."""
+
+    scope: ScopeLike | None
+    run_id: str | None
+    timeout_ms: int | None
+
+
+def run_call(what: Graph | Loop, given: object, options: RunOptions) -> RunCall:
     """The checked call."""
+    scope, timeout_ms = options.get("scope"), options.get("timeout_ms")
     own = None if scope is None else from_wire(Scope, to_wire(scope))
     if timeout_ms is not None and timeout_ms < 1:
         raise PipelineError.invalid_input("/timeoutMs", "must be at least 1")
-    return GraphCall(run, graph, to_wire(given), own, timeout_ms)
+    return RunCall(options.get("run_id") or str(uuid4()), what, to_wire(given), own, timeout_ms)
 
 
-def start_graph(app: DittoCelery, call: GraphCall) -> None:
-    """Check the graph against the application, note whose the run is, record it, publish what comes first."""
-    check_known(call.graph, app.nodes, scoped=call.scope is not None)
-    runtime = app.settings.runtime
-    timeout_ms = call.timeout_ms or runtime.pipelines.deadline_ms
-    with app.traces.starting("graph", call.run, ttl_ms=timeout_ms + runtime.results.expires_ms):
-        _start(app, call, timeout_ms)
+def start_run(app: DittoCelery, call: RunCall) -> None:
+    """Check against the application, note whose the run is, record it, publish what comes first."""
+    graphs = [call.what] if isinstance(call.what, Graph) else call.what.graphs.values()
+    for graph in graphs:
+        check_known(graph, app.nodes, scoped=call.scope is not None)
+    timeout_ms = call.timeout_ms or app.settings.runtime.pipelines.deadline_ms
+    kind: RecordKind = "graph" if isinstance(call.what, Graph) else "loop"
+    admit(app, kind, call.run, call.scope, timeout_ms)
+    if isinstance(call.what, Graph):
+        app.graphs.start(_opening(app, call, call.what, timeout_ms))
+    else:
+        app.loops.start(_loop_opening(app, call, call.what, timeout_ms))
 
 
-def _start(app: DittoCelery, call: GraphCall, timeout_ms: int) -> None:
-    admit(app, "graph", call.run, call.scope, timeout_ms)
-    opening = Opening(
+def _opening(app: DittoCelery, call: RunCall, graph: Graph, timeout_ms: int) -> Opening:
+    return Opening(
         run=call.run,
-        graph=call.graph,
+        graph=graph,
         input=call.input,
         shard=shard_for(app, call.run, call.scope),
         timeout_ms=timeout_ms,
@@ -65,7 +81,21 @@ def _start(app: DittoCelery, call: GraphCall, timeout_ms: int) -> None:
         scope=call.scope,
         headers=headers_of(call.scope),
     )
-    app.graphs.start(opening)
+
+
+def _loop_opening(app: DittoCelery, call: RunCall, loop: Loop, timeout_ms: int) -> LoopOpening:
+    runtime = app.settings.runtime
+    return LoopOpening(
+        run=call.run,
+        loop=loop.wire_form(),
+        state=call.input,
+        shard=shard_for(app, call.run, call.scope),
+        timeout_ms=timeout_ms,
+        concurrency=runtime.graph_concurrency,
+        max_iterations=loop.max_iterations or runtime.loop_max_iterations,
+        scope=None if call.scope is None else call.scope.wire_form(),
+        headers=headers_of(call.scope),
+    )
 
 
 def admit(app: DittoCelery, kind: RecordKind, run: str, scope: Scope | None, timeout_ms: int) -> None:
@@ -101,15 +131,52 @@ def headers_of(scope: Scope | None) -> JsonObject:
 
 
 def cancel_run(app: DittoCelery, run: str) -> None:
-    """End the run as cancelled unless it has ended; nodes at work are asked to stop."""
+    """End a run of any kind as cancelled unless it has ended; what is at work is asked to stop."""
+    if app.graphs.records.head(run) is not None:
+        _cancel_graph(app, run)
+    elif app.loops.records.load(run) is not None:
+        app.loops.fail(run, Cancelled())  # first: no iteration begins after that
+        record = app.loops.records.load(run)
+        if record is not None:
+            _cancel_graph(app, iteration_id(run, record.iteration))
+    elif (pipeline := app.records.load(run)) is not None:
+        cancel_answer(app, pipeline.request, run)
+    else:
+        raise run_not_found()
+
+
+def _cancel_graph(app: DittoCelery, run: str) -> None:
     app.coordination.cancel_all(run)
     app.graphs.fail(run, Cancelled())
 
 
 def resume_run(app: DittoCelery, run: str, timeout_ms: int | None) -> None:
-    """Let the run go on from what was settled, under a new deadline."""
-    app.coordination.withdraw_cancel(run)
-    app.graphs.resume(run, timeout_ms or app.settings.runtime.pipelines.deadline_ms)
+    """Let a run that failed or was cancelled go on from what was settled, under a new deadline.
+
+    Pipelines and flows that have ended cannot be: NOT_RESUMABLE.
+    """
+    deadline_ms = timeout_ms or app.settings.runtime.pipelines.deadline_ms
+    loop = app.loops.records.load(run)
+    if loop is not None:
+        app.coordination.withdraw_cancel(iteration_id(run, loop.iteration))
+        app.loops.resume(run, deadline_ms)
+        return
+    pipeline = app.records.load(run)
+    if pipeline is None:
+        app.coordination.withdraw_cancel(run)
+        app.graphs.resume(run, deadline_ms)
+    elif pipeline.state == "failed":
+        raise PipelineError(
+            "NOT_RESUMABLE", "only runs of graphs and loops can be resumed once they have ended"
+        )
+
+
+def loop_state(app: DittoCelery, run: str) -> JsonValue:
+    """The state of a loop by now."""
+    record = app.loops.records.load(run)
+    if record is None:
+        raise run_not_found()
+    return record.value
 
 
 def nodes_of(app: DittoCelery, run: str, nodes: Sequence[str] | None) -> list[str]:

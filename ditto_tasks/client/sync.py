@@ -6,7 +6,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import Generic, Self, TypeVar, Unpack, cast
+from typing import Generic, Self, TypeVar, Unpack, cast, overload
 from uuid import uuid4
 
 from ditto_tasks.celery import DittoCelery, create_app
@@ -15,12 +15,13 @@ from ditto_tasks.client.event_reader import EventReader
 from ditto_tasks.client.flows import FlowCall, FlowMethods, with_settings
 from ditto_tasks.client.graphs import (
     Outputs,
-    ScopeLike,
+    RunOptions,
     cancel_run,
-    graph_call,
+    loop_state,
     outputs_of,
     resume_run,
-    start_graph,
+    run_call,
+    start_run,
 )
 from ditto_tasks.client.methods import (
     ContextMethods,
@@ -37,6 +38,7 @@ from ditto_tasks.client.waiting import ResultReader
 from ditto_tasks.json_values import JsonValue
 from ditto_tasks.models import Scope
 from ditto_tasks.pipelines.graphs import Graph
+from ditto_tasks.pipelines.loops import Loop
 from ditto_tasks.pipelines.models import Answer, AnswerOptions
 from ditto_tasks.settings import Settings
 from ditto_tasks.task import OPTIONS_KEY
@@ -89,6 +91,17 @@ class PendingRun(Pending[Outputs]):
     def outputs(self, nodes: Sequence[str] | None = None) -> Outputs:
         """The outputs that are there by now, of these nodes or of all; it waits for none."""
         return outputs_of(self._client.app, self.id, nodes)
+
+
+class PendingLoop(Pending[JsonValue]):
+    """A run of a loop."""
+
+    def __init__(self, client: Ditto, run_id: str) -> None:
+        super().__init__(client, run_id, lambda _: self.state(), lambda: cancel_run(client.app, run_id))
+
+    def state(self) -> JsonValue:
+        """The loop's state by now."""
+        return loop_state(self._client.app, self.id)
 
 
 class Ditto(FlowMethods):
@@ -155,24 +168,33 @@ class Ditto(FlowMethods):
             self, call.pipeline, call.read, lambda: cancel_answer(self.app, request, call.pipeline)
         )
 
+    @overload
+    def run(self, graph: Graph, input: object = ..., **options: Unpack[RunOptions]) -> PendingRun: ...
+    @overload
+    def run(self, graph: Loop, input: object = ..., **options: Unpack[RunOptions]) -> PendingLoop: ...
     def run(
         self,
-        graph: Graph,
+        graph: Graph | Loop,
         input: object = None,  # noqa: A002 -- as nodes call it
-        *,
-        scope: ScopeLike | None = None,
-        run_id: str | None = None,
-        timeout_ms: int | None = None,
-    ) -> PendingRun:
-        """Start a run of a graph; the result is {node id: output}, and its id is the run's."""
-        call = graph_call(run_id or str(uuid4()), graph, input, scope, timeout_ms)
-        start_graph(self.app, call)
-        return PendingRun(self, call.run)
+        **options: Unpack[RunOptions],
+    ) -> PendingRun | PendingLoop:
+        """Start a run of a graph, which gives {node id: output}, or of a loop, which gives its last state.
+
+        The result's id is the run's.
+        """
+        call = run_call(graph, input, options)
+        start_run(self.app, call)
+        return PendingRun(self, call.run) if isinstance(graph, Graph) else PendingLoop(self, call.run)
 
     def resume(self, run_id: str, *, timeout_ms: int | None = None) -> PendingRun:
-        """Let a run that failed or was cancelled go on from what was settled, under a new deadline."""
+        """Let a graph's run that failed or was cancelled go on from what was settled, with a new deadline."""
         resume_run(self.app, run_id, timeout_ms)
         return PendingRun(self, run_id)
+
+    def resume_loop(self, run_id: str, *, timeout_ms: int | None = None) -> PendingLoop:
+        """The same for a loop's run."""
+        resume_run(self.app, run_id, timeout_ms)
+        return PendingLoop(self, run_id)
 
     def run_outputs(self, run_id: str, nodes: Sequence[str] | None = None) -> Outputs:
         """The outputs that a run has by now, of these nodes or of all."""

@@ -179,13 +179,14 @@ class GraphRuns:
 
         Returns the state that it was in; RUN_NOT_FOUND without a record.
         """
-        state = self.records.resume(run, timeout_ms)
-        if state is None:
+        head = self.records.head(run)
+        if head is None:
             raise run_not_found()
-        if state in ("failed", "cancelled"):
-            self._answers().forget(run)
+        if head.state in ("failed", "cancelled"):
+            self._answers().forget(run)  # before anything can store another end
+            self.records.resume(run, timeout_ms)
             self.go_on(run)
-        return state
+        return head.state
 
     def announce(self, run: str) -> None:
         """Tell whoever waits how a run has ended: its caller, or the loop that it is an iteration of."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Annotated, Any, Final, Literal, Self, TypeAlias
+from typing import Annotated, Any, Final, Literal, Self, TypeAlias, cast
 
 from pydantic import Field, ValidationError, model_validator
 
 from ditto_tasks.errors import DittoError, PipelineError
-from ditto_tasks.json_values import JsonObject, pointer
+from ditto_tasks.json_values import JsonObject, JsonValue, pointer
 from ditto_tasks.models import JsonMap, NonEmptyText, Scope, WireModel, from_wire
 from ditto_tasks.nodes import CONTEXT, DOMAIN_QUEUES, NODES, NodeTable, NodeType
 from ditto_tasks.pipelines.graph_functions import is_known
@@ -72,6 +72,14 @@ class Graph(WireModel):
             _check_call(node, path)
             declared.add(node.id)
         return self
+
+    @classmethod
+    def stored(cls, wire: JsonObject) -> Graph:
+        """A graph that was checked where it was made; this process need not know its functions."""
+        nodes = cast("list[JsonValue]", wire["nodes"])
+        return cls.assemble(
+            {"name": wire["name"], "nodes": tuple(from_wire(GraphNode, each) for each in nodes)}
+        )
 
     @property
     def ids(self) -> tuple[str, ...]:

@@ -12,6 +12,8 @@ from ditto_tasks.models import Scope
 from ditto_tasks.pipelines.base import PipelineRecord
 from ditto_tasks.pipelines.graph_plan import NODE_ID
 from ditto_tasks.pipelines.graph_records import GraphRecords, NodeTimes, Progress
+from ditto_tasks.pipelines.loop_records import LoopRecords
+from ditto_tasks.pipelines.loops import iteration_id
 from ditto_tasks.pipelines.models import AnswerRequest, FlowRequest
 from ditto_tasks.pipelines.outcomes import raised_error
 from ditto_tasks.pipelines.plan import Step, stages_of
@@ -41,6 +43,7 @@ class RunRecords:
     index: RunIndex
     pipelines: PipelineRecords
     graphs: GraphRecords
+    loops: LoopRecords
 
     def list(
         self,
@@ -61,12 +64,13 @@ class RunRecords:
 
     def load(self, run_id: str) -> RunView | None:
         """One run; None where there is none, or its record has expired."""
-        kinds: tuple[Callable[[str], RunView | None], ...] = (self._graph, self._pipeline)
+        kinds: tuple[Callable[[str], RunView | None], ...] = (self._graph, self._loop, self._pipeline)
         return next((view for kind in kinds if (view := kind(run_id)) is not None), None)
 
     def _summary(self, listed: Listed) -> RunSummary | None:
         readers: Mapping[RecordKind, Callable[[str], RunSummary | None]] = {
             "graph": self._graph_summary,
+            "loop": self._loop_summary,
             "pipeline": self._pipeline_summary,
         }
         return readers[listed.kind](listed.run)
@@ -104,6 +108,44 @@ class RunRecords:
             error=_error(progress.error),
             nodes=graph_nodes(self.graphs, run, progress),
             scope_hash=_scope_hash(progress.headers),
+        )
+
+    def _loop_summary(self, run: str) -> RunSummary | None:
+        record = self.loops.load(run)
+        if record is None:
+            return None
+        return RunSummary(
+            id=run,
+            kind="loop",
+            name=str(record.loop["name"]),
+            state=record.state,
+            opened_ms=record.opened_ms,
+            deadline_ms=record.deadline_ms,
+            ended_ms=record.ended_ms,
+            settled=record.iteration,
+            code=_code(record.error),
+        )
+
+    def _loop(self, run: str) -> RunView | None:
+        record = self.loops.load(run)
+        if record is None:
+            return None
+        shown = record.iteration - (record.state == "done")  # the one at work, else the last one
+        iteration = iteration_id(run, shown)
+        progress = self.graphs.progress(iteration)
+        return RunView(
+            id=run,
+            kind="loop",
+            name=str(record.loop["name"]),
+            state=record.state,
+            opened_ms=record.opened_ms,
+            deadline_ms=record.deadline_ms,
+            now_ms=record.now_ms,
+            ended_ms=record.ended_ms,
+            error=_error(record.error),
+            nodes=() if progress is None else graph_nodes(self.graphs, iteration, progress),
+            iteration=shown + 1,
+            scope_hash=_scope_hash(record.headers),
         )
 
     def _pipeline_summary(self, run: str) -> RunSummary | None:

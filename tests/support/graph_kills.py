@@ -43,7 +43,7 @@ def working_graph(levels: int = LEVELS, width: int = WIDTH) -> Graph:
 
 
 def kill_workers(deployed: FlowDeployment, *, kills: int, runs: int, node_ms: int, seed: int = 1) -> Outcome:
-    """Kill a worker again and again while runs go on, start another each time, and look at all runs at the end."""
+    """Kill a worker again and again while runs go on, start another each time, and look at all runs."""
     chance, outcome = random.Random(seed), Outcome()  # noqa: S311 -- a test's dice
     graph = working_graph()
     workers = [deployed.worker(f"w{number}").start() for number in range(WORKERS)]

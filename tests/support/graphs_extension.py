@@ -102,3 +102,36 @@ def once(given: JsonValue, outputs: Mapping[str, JsonValue]) -> JsonObject:
     if times == 1:
         raise ValueError("the first time")
     return mix(None, outputs)
+
+
+@graph_function("test.first item")
+def first_item(state: JsonValue) -> JsonValue:
+    """A loop's `bind`: the state itself."""
+    return state
+
+
+@graph_function("test.count")
+def count(state: JsonValue, outputs: Mapping[str, JsonValue]) -> JsonValue:
+    """A loop's `update`: one more round, with all that was seen in it."""
+    known = cast(JsonObject, state)
+    rounds = cast(int, known.get("rounds", 0)) + 1
+    return {**known, "rounds": rounds, "seen": f"{known.get('seen', '')};{','.join(texts(outputs))}"[-500:]}
+
+
+@graph_function("test.enough")
+def enough(state: JsonValue) -> JsonValue:
+    """A loop's `done`: as many rounds as the state asks for."""
+    known = cast(JsonObject, state)
+    return known["rounds"] == known["wanted"]
+
+
+@graph_function("test.even or odd")
+def even_or_odd(state: JsonValue) -> JsonValue:
+    """A loop's `select`."""
+    return "odd" if cast(int, cast(JsonObject, state).get("rounds", 0)) % 2 else "even"
+
+
+@graph_function("test.nonsense")
+def nonsense(state: JsonValue) -> JsonValue:
+    """A `select` or `done` that is none."""
+    return "nonsense"

@@ -1,0 +1,152 @@
+"""Runs of loops in the broker's database: the loop, its state between iterations, and how far it has come."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import cast
+
+from ditto_tasks.coordination import BrokerClient
+from ditto_tasks.json_values import JsonObject, JsonValue, decode, encode
+from ditto_tasks.keys import Keys
+from ditto_tasks.lua_source import lua_source
+from ditto_tasks.pipelines.graph_records import SCRIPTS, GraphState
+from ditto_tasks.redis_replies import text
+from ditto_tasks.task_events import EVENTS_TTL_MS
+
+
+@dataclass(frozen=True, slots=True)
+class LoopOpening:
+    """A run of a loop that is to be recorded."""
+
+    run: str
+    loop: JsonObject  # in wire form
+    state: JsonValue
+    shard: int
+    timeout_ms: int
+    concurrency: int
+    max_iterations: int
+    scope: JsonObject | None
+    headers: JsonObject
+
+
+@dataclass(frozen=True, slots=True)
+class LoopRecord:
+    """A run as it stands. Times are milliseconds since the epoch, by the server's clock."""
+
+    run: str
+    loop: JsonObject
+    value: JsonValue  # the loop's state
+    iteration: int  # from 0; as many have ended
+    state: GraphState
+    deadline_ms: int
+    now_ms: int
+    opened_ms: int
+    ended_ms: int | None
+    shard: int
+    concurrency: int
+    max_iterations: int
+    scope: JsonObject | None
+    headers: JsonObject
+    error: JsonObject | None
+
+
+@dataclass(frozen=True, slots=True)
+class LoopRecords:
+    """`clients` lends a client of the broker's database. No call but `open` creates a record."""
+
+    deployment: str
+    clients: Callable[[], AbstractContextManager[BrokerClient]]
+    ttl_ms: int  # how long after its deadline a run is kept
+
+    def open(self, opening: LoopOpening) -> int:
+        """Record a new run; when its deadline is, since the epoch. Idempotent."""
+        asked: JsonObject = {
+            "loop": opening.loop,
+            "scope": opening.scope,
+            "headers": opening.headers,
+            "shard": opening.shard,
+            "concurrency": opening.concurrency,
+            "maxIterations": opening.max_iterations,
+        }
+        keys = [self._keys.loop(opening.run), self._keys.loops(opening.shard)]
+        fields = ("request", encode(asked), "value", encode(opening.state))
+        return _int(self._run("loop_open", keys, opening.run, opening.timeout_ms, self.ttl_ms, *fields))
+
+    def step(self, run: str, iteration: int, value: JsonValue, *, done: bool) -> GraphState | None:
+        """Record what an iteration made of the state; the first one stands. The run's state."""
+        event = encode({"iteration": iteration + 1, "status": "finished"})
+        about = iteration, encode(value), "done" if done else "running", event, EVENTS_TTL_MS
+        return _state(self._run("loop_step", self._with_events(run), *about))
+
+    def end(self, run: str, state: GraphState, error: JsonObject) -> GraphState | None:
+        """End a run that has not ended; the state that it is in."""
+        event = encode({"status": state})
+        return _state(self._run("settle", self._with_events(run), state, encode(error), event, EVENTS_TTL_MS))
+
+    def resume(self, run: str, timeout_ms: int) -> GraphState | None:
+        """Let a run that failed or was cancelled go on; the state that it was in."""
+        event = encode({"status": "resumed"})
+        about = run, timeout_ms, self.ttl_ms, event, EVENTS_TTL_MS
+        return _state(self._run("loop_resume", self._with_events(run), *about))
+
+    def announced(self, run: str) -> None:
+        """Note that whoever waits was told of the end: nobody needs to look after the run."""
+        self._run("announced", [self._keys.loop(run)], run)
+
+    def load(self, run: str) -> LoopRecord | None:
+        """The whole record."""
+        now, pairs = cast("tuple[bytes, list[bytes]]", self._run("load", [self._keys.loop(run)]))
+        fields = dict(zip(map(text, pairs[::2]), pairs[1::2], strict=True))
+        return _record(run, _int(now), fields) if fields else None
+
+    def tracked(self, shard: int) -> list[str]:
+        """The runs whose end was not announced yet, the nearest deadline first."""
+        with self.clients() as client:
+            return [member.decode() for member in client.zrange(self._keys.loops(shard), 0, -1)]
+
+    def forget(self, run: str, shard: int) -> None:
+        """Take a run off the list; its record stays until its TTL ends it."""
+        with self.clients() as client:
+            client.zrem(self._keys.loops(shard), run)
+
+    def _run(self, script: str, keys: Sequence[str], *args: str | bytes | int) -> object:
+        with self.clients() as client:
+            return client.eval(lua_source(SCRIPTS, script), len(keys), *keys, *args)
+
+    def _with_events(self, run: str) -> list[str]:
+        return [self._keys.loop(run), self._keys.events(run)]
+
+    @property
+    def _keys(self) -> Keys:
+        return Keys(self.deployment)
+
+
+def _record(run: str, now_ms: int, fields: dict[str, bytes]) -> LoopRecord:
+    asked = cast(JsonObject, decode(fields["request"]))
+    return LoopRecord(
+        run=run,
+        loop=cast(JsonObject, asked["loop"]),
+        value=decode(fields["value"]),
+        iteration=_int(fields["iteration"]),
+        state=cast(GraphState, text(fields["state"])),
+        deadline_ms=_int(fields["deadline"]),
+        now_ms=now_ms,
+        opened_ms=_int(fields["opened"]),
+        ended_ms=_int(fields["ended"]) if "ended" in fields else None,
+        shard=cast(int, asked["shard"]),
+        concurrency=cast(int, asked["concurrency"]),
+        max_iterations=cast(int, asked["maxIterations"]),
+        scope=cast("JsonObject | None", asked["scope"]),
+        headers=cast(JsonObject, asked["headers"]),
+        error=cast("JsonObject | None", decode(fields.get("error", b"null"))),
+    )
+
+
+def _state(reply: object) -> GraphState | None:
+    return None if reply is None else cast(GraphState, text(reply))
+
+
+def _int(value: object) -> int:
+    return int(cast("bytes | str | int", value))
