@@ -105,6 +105,8 @@ class Coordination:
             pipe.llen(call.shard_queue or "")
             pipe.exists(*(self._keys.erased(owner) for owner in owners or ("",)))
             *_, depth, erased = pipe.execute()
+            if erased and call.tenant is not None:
+                client.delete(self._keys.tenant(call.task_id))
         if erased:
             raise ContextError("ERASED", "the session or tenant was erased; late work is refused")
         if isinstance(depth, int) and depth >= max_depth:
