@@ -89,12 +89,13 @@ def test_nothing_found(web: ProviderServer) -> None:
 
 
 def test_cancelled_search(web: ProviderServer) -> None:
-    """A cancelled search is WEB_SEARCH_CANCELLED."""
+    """A cancelled search is WEB_SEARCH_CANCELLED, and its request is closed."""
     web.then(hang(b"{"))
     token = CancelToken()
     timer = threading.Timer(0.2, token.cancel)
     timer.start()
     assert code(search(brave(web), InteractionCall(token=token))) == ("cancelled", "WEB_SEARCH_CANCELLED")
+    assert web.client_closed.wait(5)
     timer.join()
 
 
@@ -179,10 +180,11 @@ def test_failing_webhook(web: ProviderServer, reply: Reply, status: str, expecte
 
 
 def test_hanging_webhook(web: ProviderServer) -> None:
-    """A webhook that hangs leaves an unknown delivery at the timeout."""
+    """A webhook that hangs leaves an unknown delivery at the timeout, and no open connection."""
     web.then(hang(b"{"))
     receipt = InteractionNodes(sink=WebhookSink(web.url), timeout_ms=200).output(DELIVERY)
     assert code(receipt) == ("unknown", "TIMEOUT")
+    assert web.client_closed.wait(5)
 
 
 def test_stream_sink(server: EmbeddedServer) -> None:

@@ -1,9 +1,12 @@
 """Embeddings over HTTP, against a real server that answers well and badly."""
 
+import threading
+import time
+
 import pytest
 from support.provider_server import ProviderServer, Reply, as_json, hang
 
-from ditto_tasks.errors import RetrievalError
+from ditto_tasks.errors import Cancelled, RetrievalError
 from ditto_tasks.models import CancelToken
 from ditto_tasks.retrieval import HttpEmbedding
 
@@ -100,6 +103,35 @@ def test_a_silent_service_is_a_timeout() -> None:
             embedding.embed(["a"], CancelToken())
     with pytest.raises(RetrievalError, match="RETRIEVAL_BACKEND_ERROR"):
         HttpEmbedding("http://127.0.0.1:1", model="m").embed(["a"], CancelToken())
+
+
+def test_a_dripping_answer_does_not_extend_the_time() -> None:
+    """The time is that of the whole request, and not of each byte."""
+    with ProviderServer(Reply((b" ",) * 500, pause_s=0.02)) as server:
+        embedding, begun_s = HttpEmbedding(server.url, model="m", timeout_ms=300), time.monotonic()
+        with pytest.raises(TimeoutError):
+            embedding.embed(["a"], CancelToken())
+    assert time.monotonic() - begun_s < 5
+
+
+def test_a_flood_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An answer past its bound is RETRIEVAL_INVALID_EMBEDDING, and the rest of it is not read."""
+    monkeypatch.setattr("ditto_tasks.retrieval.providers.http_embedding.MAX_ANSWER_BYTES", 2**20)
+    with ProviderServer(Reply((b"x" * 2**20,) * 100)) as server:
+        with pytest.raises(RetrievalError, match="RETRIEVAL_INVALID_EMBEDDING"):
+            HttpEmbedding(server.url, model="m").embed(["a"], CancelToken())
+        assert server.client_closed.wait(5)
+
+
+@pytest.mark.parametrize("reply", [hang(), hang(b'{"data"')])
+def test_a_cancel_closes_the_request(reply: Reply) -> None:
+    """Whether the answer has begun or not, the call ends with its token's reason."""
+    token = CancelToken()
+    with ProviderServer(reply) as server:
+        threading.Timer(0.2, token.cancel).start()
+        with pytest.raises(Cancelled):
+            HttpEmbedding(server.url, model="m").embed(["a"], token)
+        assert server.client_closed.wait(5)
 
 
 @pytest.mark.parametrize("url", ["file:///etc/passwd", "ftp://host", "host"])

@@ -1,5 +1,7 @@
 """RETRIEVAL.SEARCH: registry, providers, answers checked, codes."""
 
+import threading
+
 import pytest
 from support.retrieval import Backend, Letters, candidates, search
 
@@ -187,6 +189,16 @@ def test_branches_run_at_the_same_time_and_all_settle() -> None:
     result = search(HybridProvider(branches), "x")
     assert result.error.code == "RETRIEVAL_BACKEND_ERROR"
     assert waiting.ended
+
+
+def test_a_cancel_does_not_wait_for_the_branches() -> None:
+    """The call ends at once; the branches end at their own check points."""
+    token, waiting = CancelToken(), Backend([], wait=True)
+    threading.Timer(0.1, token.cancel).start()
+    result = search(HybridProvider([Branch("waiting", TextProvider(waiting))]), "x", token=token)
+    assert result.error.code == "RETRIEVAL_CANCELLED"
+    assert not waiting.ended
+    waiting._go.set()
 
 
 @pytest.mark.parametrize("weight", [0, -1, float("nan"), float("inf")])
