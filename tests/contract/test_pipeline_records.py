@@ -7,6 +7,8 @@ import pytest
 import redis
 from support.polling import eventually
 
+from ditto_tasks.errors import ContextError
+from ditto_tasks.keys import Keys
 from ditto_tasks.pipelines.canvas import answer_request
 from ditto_tasks.pipelines.records import PipelineRecords
 
@@ -132,3 +134,12 @@ def test_events_are_capped_and_go_after_a_while(records, broker, opened):
         3,
     ]
     assert 0 < broker.pttl("ditto:test:events:p") <= 600_000
+
+
+def test_an_erased_pipeline_is_not_opened(records, broker):
+    """A pipeline that was erased after its admission gets no record, and its sender hears ERASED."""
+    broker.set(Keys("test").erased_root("p"), "1", px=60_000)
+    with pytest.raises(ContextError, match="ERASED"):
+        records.open("p", REQUEST, shard=SHARD, deadline_ms=5_000)
+    assert records.load("p") is None
+    assert records.tracked(SHARD) == []

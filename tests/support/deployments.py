@@ -25,11 +25,11 @@ class Deployment:
 
 
 @contextmanager
-def deployment(config: str = "") -> Iterator[Deployment]:
-    """A deployment without workers; `config` is YAML that is laid over the defaults."""
+def deployment(config: str = "", *, more: Mapping[str, str] | None = None) -> Iterator[Deployment]:
+    """A deployment without workers; `config` is YAML that is laid over the defaults, `more` are variables."""
     with EmbeddedServer() as server, TemporaryDirectory(prefix="ditto-test-") as folder:
         memory = f"sqlite:///{Path(folder) / 'memory.sqlite3'}"
-        variables = environment(server, DITTO_WORKER_MEMORY_URL=memory)
+        variables = {**environment(server, DITTO_WORKER_MEMORY_URL=memory), **(more or {})}
         if config:
             path = Path(folder) / "ditto.yaml"
             path.write_text(config, "utf-8")

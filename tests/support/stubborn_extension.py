@@ -4,6 +4,7 @@ Each part notes in the broker's database that it has begun, `test:<word>:begun`,
 `test:<word>:go`. The word is what it says.
 """
 
+import re
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -26,6 +27,7 @@ from support.counting import count_call
 NAME = "support.stubborn_extension:stubborn"
 TOOLS = ("say",)
 PATIENCE_S = 60.0
+WORD = re.compile("canary[0-9a-f]+")
 POLL_S = 0.02
 
 
@@ -50,7 +52,7 @@ def let_go(client: Any, word: str) -> None:  # of redis-py
 
 
 class StubbornModel:
-    """Says the last word that it was told, before and after it waited."""
+    """Says the last word that it was told, after it waited."""
 
     endpoint = None
     default_model = "stubborn"
@@ -59,8 +61,7 @@ class StubbornModel:
         self._gate = gate
 
     def sample(self, request: ModelRequest, call: ProviderCall) -> Sample:
-        said = str(request.messages[-1].content).split()[-1]
-        word = self._gate.pass_through(said)
+        word = self._gate.pass_through(WORD.findall(str(request.messages))[-1])
         if call.on_text is not None:
             call.on_text(word)
         return Sample(
@@ -78,7 +79,7 @@ class StubbornSearch:
     gate: Gate
 
     def search(self, search: Search) -> list[MemorySearchResult]:
-        word = self.gate.pass_through(str(search.query).split()[-1])
+        word = self.gate.pass_through(str(search.query))
         return [MemorySearchResult(memory=MemoryItem(id="m", content=word), score=1.0)]
 
 

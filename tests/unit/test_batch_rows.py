@@ -21,10 +21,12 @@ from ditto_tasks.celery import DittoCelery
 from ditto_tasks.embedded import EmbeddedServer
 from ditto_tasks.errors import ContextError, DittoError
 from ditto_tasks.json_values import encode
+from ditto_tasks.keys import Keys
 from ditto_tasks.models import Scope, to_wire
 from ditto_tasks.settings import default_settings
 from ditto_tasks.settings.runtime import Batch, Nightly
 from ditto_tasks.task import TaskCall, TaskOptions
+from ditto_tasks.tenants import owner_key
 
 RUN = "r1"
 SESSION = "a:1"
@@ -57,7 +59,7 @@ def test_what_is_over_or_only_planned_is_no_end(rows: BatchRows) -> None:
     """A scope over budget is known as such; what a commit was about to do is not told as done."""
     rows.put([OVER], told="t1")
     assert (rows.get(["scope:1", "scope:2"]), list(rows.final())) == ([OVER, None], [])
-    rows.plan(Row(scope="scope:1", status="would-compress"))
+    rows.plan(Row(scope="scope:1", status="would-compress"), Scope(session_id=SESSION))
     assert (rows.get(["scope:1"]), list(rows.final())) == ([None], [])
 
 
@@ -85,6 +87,16 @@ class Postbox:
 
     def AsyncResult(self, task_id: str) -> Any:  # noqa: N802 -- Celery's name
         raise AssertionError(f"nothing is late, but {task_id} was asked about")
+
+
+def test_rows_of_the_erased_do_not_stay(rows: BatchRows, broker: "redis.Redis") -> None:
+    """Rows written after an erasure of their session or tenant go again; others' stay."""
+    erased, other = Scope(session_id=SESSION), Scope(session_id="b:1")
+    made = [Row(scope=scope_key(each), status="compressed", removed_ids=("i",)) for each in (erased, other)]
+    rows.own([erased, other])
+    broker.set(Keys("default").erased(owner_key("tenant", "a")), "1", px=60_000)
+    rows.put(made, told="t", of=[erased, other])
+    assert list(rows.final()) == made[1:]
 
 
 def test_each_scope_has_one_operation_in_a_run(rows: BatchRows) -> None:

@@ -7,10 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ditto_tasks.canonical import scope_key
+from ditto_tasks.memory.erasure import subjects_of
+from ditto_tasks.models import Scope
 from ditto_tasks.nodes import NODES, ORDINARY_QUEUES, NodeType
 from ditto_tasks.routing import Router, worker_queues
 from ditto_tasks.sharding import SHARD_QUEUES, is_shard_queue, shard_of, shard_queue
-from ditto_tasks.tenants import tenant_of, tenant_session
+from ditto_tasks.state.erasure import ContextSubject
+from ditto_tasks.tenants import owner_key, owner_keys, owners_of, tenant_of, tenant_session
 
 SCOPE = {"sessionId": "s"}
 ROUTE = Router(64)
@@ -81,6 +84,22 @@ def test_tenants_are_prefixes_of_session_ids() -> None:
     assert tenant_of({"sessionId": "no tenant:x"}) is tenant_of({"sessionId": "x"}) is tenant_of({}) is None
     with pytest.raises(ValueError, match="tenant"):
         tenant_session("a:b", "x")
+
+
+@pytest.mark.parametrize(
+    "session", ["a:s", "a:", ":s", "a b:s", "ä:s", "a/b:c", "a", "", "http://x", "a:b:c"]
+)
+def test_there_is_one_rule_of_what_a_tenant_is(session: str) -> None:
+    """Headers, owners in keys, erasure of contexts and erasure of memories agree on whose a session is."""
+    tenant = tenant_of({"sessionId": session})
+    keys = () if tenant is None else (owner_key("tenant", tenant),)
+    own = (owner_key("session", session),) if session else ()
+    assert owner_keys(session) == owners_of(session, "other")[: len(own + keys)] == own + keys
+    named = {name for name in subjects_of("", [session]) if name.startswith("tenant ")}
+    assert named == (set() if tenant is None else {f"tenant {tenant}"})
+    for name in ("a", "a b", "ä", "a/b", "http", ""):
+        covered = bool(session) and ContextSubject(tenant=name).covers(Scope(session_id=session))
+        assert covered == (name == tenant)
 
 
 def test_every_node_names_models_that_exist() -> None:
