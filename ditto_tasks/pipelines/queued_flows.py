@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping
 from itertools import count
 from types import MappingProxyType
-from typing import Final, cast
+from typing import Final, TypeAlias, cast
 
 from ditto_tasks.context.models import parse_context
-from ditto_tasks.errors import Cancelled, InteractionError, NodeInputError, PipelineError
+from ditto_tasks.errors import Cancelled, InteractionError, NodeInputError, PipelineError, PublishError
 from ditto_tasks.infer.values import Sample
 from ditto_tasks.interaction.observing import observe
 from ditto_tasks.interaction.values import ExternalError, ExternalResult, OutputReceipt, safe_text
-from ditto_tasks.json_values import JsonObject, JsonValue
-from ditto_tasks.models import NodeResult, from_wire, to_wire
+from ditto_tasks.json_values import JsonObject, JsonValue, encode
+from ditto_tasks.models import NodeError, NodeResult, from_wire, to_wire
 from ditto_tasks.pipelines.bindings import selection_of
 from ditto_tasks.pipelines.flow_models import Summarized, SummarizeInput
 from ditto_tasks.pipelines.mappings import OnFailedObservation, observation_to_context
@@ -32,15 +32,19 @@ from ditto_tasks.pipelines.react import (
     action_input,
     begin,
     next_step,
+    with_failure,
     with_observation,
     with_receipt,
     with_sample,
 )
 from ditto_tasks.pipelines.replay import Flow, FlowRun, FlowSteps
 from ditto_tasks.pipelines.summarizing import accept_summary, sample_input, summarizable, update_input
+from ditto_tasks.publishing import MAX_MESSAGE_BYTES
 
 SAMPLE: Final = "INFER.REASONING.SAMPLE"
 OBSERVE: Final = "INTERACTION.OBSERVE"
+ENVELOPE_BYTES: Final = 4_096  # at most, of what a message carries beside a step's input
+FlowAnswer: TypeAlias = Generator[Step, JsonValue, JsonValue]
 
 
 def rag(run: FlowRun) -> FlowSteps:
@@ -99,15 +103,29 @@ def react(run: FlowRun) -> FlowSteps:
     state = begin(asked)
     for position in count():
         elapsed_ms = run.now_ms - run.opened_ms if position >= len(run.results) else 0
-        match next_step(asked, state, elapsed_ms=elapsed_ms):
-            case Finished(result):
-                return _object(to_wire(result))
-            case AskModel(wire):
-                answer = yield Step(f"sample-{position}", SAMPLE, wire, _in_time(asked, run))
-                state = with_sample(asked, state, from_wire(NodeResult, answer))
-            case Act() as act:
-                state = yield from _acted(state, act, f"act-{position}", run, _in_time(asked, run))
+        try:
+            match next_step(asked, state, elapsed_ms=elapsed_ms):
+                case Finished(result):
+                    return _object(to_wire(result))
+                case AskModel(wire):
+                    options = {**_in_time(asked, run), "onUnknown": asked.on_unknown}
+                    answer = yield from _sent(run, Step(f"sample-{position}", SAMPLE, wire, options))
+                    state = with_sample(asked, state, from_wire(NodeResult, answer))
+                case Act() as act:
+                    state = yield from _acted(state, act, f"act-{position}", run, _in_time(asked, run))
+        except PublishError as refused:  # no step comes after it, but what was done is the caller's
+            state = with_failure(state, NodeError(code=refused.code, message=refused.message))
     raise AssertionError("the positions do not end")
+
+
+def _sent(run: FlowRun, step: Step) -> FlowAnswer:
+    """A step's result; one that no message can hold raises MESSAGE_TOO_LARGE and is not sent."""
+    if step.name not in run.results:
+        size = len(encode([step.wire, step.options])) + ENVELOPE_BYTES
+        if size > MAX_MESSAGE_BYTES:
+            message = f"the next step needs {size} bytes, over {MAX_MESSAGE_BYTES}"
+            raise PublishError("MESSAGE_TOO_LARGE", message)
+    return (yield step)
 
 
 def _acted(
@@ -117,7 +135,7 @@ def _acted(
     if act.node == OUTPUT:
         wire["deliveryId"] = run.id_of(name)  # a model's own ids repeat
     try:
-        outcome = yield Step(name, act.node, wire, options)
+        outcome = yield from _sent(run, Step(name, act.node, wire, options))
     except (InteractionError, NodeInputError) as refused:  # the model is told, and may do without
         return with_observation(state, observe(_refused(act, refused)))
     except Cancelled as stopped:  # before it began

@@ -47,13 +47,18 @@ class ReactLimits(WireModel):
 
 
 class ReactRequest(WireModel):
-    """What a run is asked."""
+    """What a run is asked.
+
+    ``on_unknown`` is of samples whose worker died while it asked: fail the run, or ask the model again. It is
+    never of actions.
+    """
 
     messages: Annotated[tuple[Message, ...], Field(min_length=1)]
     actions: tuple[ActionDescriptor, ...] = ()
     model: ModelConfig | None = None
     generation: GenerationConfig | None = None
     limits: ReactLimits = ReactLimits()
+    on_unknown: Literal["fail", "repeat"] = "fail"
 
 
 class ReactState(WireModel):
@@ -192,6 +197,11 @@ def with_sample(request: ReactRequest, state: ReactState, answer: NodeResult) ->
     ended = state.model_copy(update=known)
     is_cut = sample.finish_reason == "length" and _spent_tokens(request.limits, ended)
     return ended.model_copy(update={"stop_reason": "max_total_tokens" if is_cut else sample.finish_reason})
+
+
+def with_failure(state: ReactState, error: NodeError) -> ReactState:
+    """The state of a run that can't go on; what it has done so far stays in it."""
+    return state.model_copy(update={"stop_reason": "error", "error": error})
 
 
 def _failure_reason(status: str) -> str:

@@ -149,6 +149,20 @@ def test_an_unclear_action_stops_new_ones(client, model, broker, key, status):
     assert (len(model.requests), int(broker.get(f"test:{key}"))) == (1, 1)
 
 
+def test_a_run_that_outgrows_a_message_ends_with_what_it_has(client, model, key):
+    """Past 4 MiB nothing more is asked; the error names it, and samples and observations are the caller's."""
+    shout = wants(("1", "upper", {"text": "x" * 900_000}))
+    model.then(shout)
+    result = react(client, limits={"maxSteps": 5}).get(WAIT_S)
+    assert (result.status, result.stop_reason, result.error.code) == ("failed", "error", "MESSAGE_TOO_LARGE")
+    assert (len(result.samples), len(result.observations), len(model.requests)) == (3, 3, 3)
+    assert result.usage.total_tokens == 9
+    model.then(wants(("1", "upper", {"text": "x" * 5_000_000})))
+    result = react(client).get(WAIT_S)
+    assert (result.stop_reason, result.error.code) == ("error", "MESSAGE_TOO_LARGE")
+    assert [asked.name for asked in result.action_requests] == ["upper"]
+
+
 @pytest.mark.parametrize("content", ["no", "maybe"])
 def test_an_output_that_was_not_accepted_ends_the_run(client, model, key, content):
     """Rejected or unknown, it is a failed dependency with the sink's error."""
@@ -195,6 +209,25 @@ def test_the_async_client_has_the_same_flow(running, model, key):
 
     result = asyncio.run(ask())
     assert (result.stop_reason, result.result.content) == ("stop", "done")
+
+
+@pytest.mark.timeout(300)  # as below
+@pytest.mark.parametrize(
+    ("on_unknown", "ends", "asked"),
+    [("fail", ("failed", "error", "OUTCOME_UNKNOWN"), 1), ("repeat", ("completed", "stop", None), 2)],
+)
+def test_a_worker_that_is_killed_within_a_sample(on_unknown, ends, asked):
+    """While the model holds its request: the run ends as unknown, or the model is asked once more."""
+    with flow_deployment() as deployed, Ditto(deployed.settings) as own:
+        deployed.provider.then(hang(b"data: "), says("done"))
+        with deployed.worker("mortal") as mortal:
+            pending = own.react(messages=ASKED, onUnknown=on_unknown)
+            eventually(lambda: deployed.provider.requests, WAIT_S)
+            mortal.kill()
+        with deployed.worker("next"):
+            result = pending.get(120)
+        assert (result.status, result.stop_reason, result.error and result.error.code) == ends
+        assert len(deployed.provider.requests) == asked
 
 
 @pytest.mark.timeout(300)  # two cold starts, and the quiet time after which a step counts as lost
