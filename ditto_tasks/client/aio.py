@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import aclosing
 from contextvars import copy_context
@@ -44,6 +44,7 @@ from ditto_tasks.client.sync import Ditto
 from ditto_tasks.client.waiting import ResultReader
 from ditto_tasks.json_values import JsonValue
 from ditto_tasks.models import Scope
+from ditto_tasks.nodes import NodeType
 from ditto_tasks.pipelines.graph_records import PAGE
 from ditto_tasks.pipelines.graphs import Graph
 from ditto_tasks.pipelines.loops import Loop
@@ -148,8 +149,8 @@ class AsyncDitto(FlowMethods):
     sender is raised where the call is awaited.
     """
 
-    def __init__(self, settings: Settings | None = None) -> None:
-        self.blocking = Ditto(settings)  # does the publishing, on the one thread
+    def __init__(self, settings: Settings | None = None, *, nodes: Iterable[NodeType] = ()) -> None:
+        self.blocking = Ditto(settings, nodes=nodes)  # does the publishing, on the one thread
         self._pid = os.getpid()
         self._publisher = _publisher()
         self._hubs: WeakKeyDictionary[asyncio.AbstractEventLoop, ResultHub] = WeakKeyDictionary()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Generic, Self, TypeVar, Unpack, cast, overload
 from uuid import uuid4
@@ -37,6 +37,7 @@ from ditto_tasks.client.streams import BLOCK_MS, FIRST, Entries
 from ditto_tasks.client.waiting import ResultReader
 from ditto_tasks.json_values import JsonValue
 from ditto_tasks.models import Scope
+from ditto_tasks.nodes import NodeType
 from ditto_tasks.pipelines.graphs import Graph
 from ditto_tasks.pipelines.loops import Loop
 from ditto_tasks.pipelines.models import Answer, AnswerOptions
@@ -107,12 +108,14 @@ class PendingLoop(Pending[JsonValue]):
 class Ditto(FlowMethods):
     """Submits nodes and pipelines, and waits by blocking. Safe in several threads and after a fork.
 
-    Without settings those of the environment hold; nothing is opened before the first call. What is refused
-    at the sender is raised by the call, what fails in the worker by its pending result's `get`.
+    Without settings those of the environment hold; `nodes` are custom node types of graphs. Nothing is opened
+    before the first call. What is refused at the sender is raised by the call, what fails in the worker by
+    its pending result's `get`.
     """
 
-    def __init__(self, settings: Settings | None = None) -> None:
+    def __init__(self, settings: Settings | None = None, *, nodes: Iterable[NodeType] = ()) -> None:
         self._settings = settings
+        self._nodes = tuple(nodes)
         self._lock = threading.Lock()
         self._opened: tuple[int, DittoCelery] | None = None
         self.context = ContextMethods[SyncSender](self)
@@ -131,7 +134,7 @@ class Ditto(FlowMethods):
             self._lock = threading.Lock()  # the parent's may have been held by a thread that is not here
         with self._lock:
             if self._opened is None or self._opened[0] != os.getpid():
-                self._opened = (os.getpid(), create_app(self._settings))
+                self._opened = (os.getpid(), create_app(self._settings, nodes=self._nodes))
             return self._opened[1]
 
     def send(self, call: Call[R]) -> Pending[R]:

@@ -1,7 +1,6 @@
 """Functions of graphs and loops in tests, and an extension through which workers have them too."""
 
 import threading
-import time
 from collections.abc import Mapping
 from typing import cast
 
@@ -71,7 +70,7 @@ def work(given: JsonValue, outputs: Mapping[str, JsonValue]) -> JsonObject:
     """As `test.mix`, but it takes time and tells that it runs. The first item of the input names the run."""
     asked = cast(JsonObject, given)
     ran(str(asked["key"]), ",".join(outputs) or "first")
-    time.sleep(cast(int, asked.get("ms", 0)) / 1000)
+    threading.Event().wait(cast(int, asked.get("ms", 0)) / 1000)
     return mix(asked.get("seed"), outputs)
 
 

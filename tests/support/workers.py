@@ -60,9 +60,10 @@ class WorkerProcess:
         name: str = "w1",
         log_level: str = "DEBUG",
         events: bool = True,
+        app: str = "ditto_tasks",
     ) -> None:
         self._env = {**_inherited(), **environment(server), **(env or {})}
-        self._command = [sys.executable, "-m", "celery", "-A", "ditto_tasks", "worker", "-n", f"{name}@%h"]
+        self._command = [sys.executable, "-m", "celery", "-A", app, "worker", "-n", f"{name}@%h"]
         self._command += ["-l", log_level, *(["-E"] if events else [])]
         self._command += [*(["-Q", ",".join(queues)] if queues else []), *args]
         self._directory = tempfile.TemporaryDirectory(prefix="ditto-worker-")
