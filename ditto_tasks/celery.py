@@ -115,7 +115,9 @@ class DittoCelery(Celery):
             graph_records, lambda: self.backend, self._send_node, self._functions, self._go_round
         )
         loop_records = LoopRecords(settings.connections.deployment, self._broker_client, results.expires_ms)
-        self.loops = LoopRuns(loop_records, self.graphs, lambda: self.backend, self._functions)
+        self.loops = LoopRuns(
+            loop_records, self.graphs, lambda: self.backend, self._functions, self._admit_iteration
+        )
         self.run_index = RunIndex(settings.connections.deployment, self._broker_client)
         self.run_records = RunRecords(self.run_index, self.records, graph_records, loop_records)
         self.counts = Counts(settings.connections.deployment, self._broker_client)
@@ -165,6 +167,9 @@ class DittoCelery(Celery):
             headers={**message.headers, GRAPH_HEADER: 1},
             ignore_result=True,  # what it gives is kept with its run
         )
+
+    def _admit_iteration(self, admission: Admission) -> None:
+        self.coordination.admit(admission, max_depth=self.settings.runtime.shards.max_depth)
 
     def _go_round(self, loop: str) -> None:
         self.loops.go_on(loop)

@@ -10,7 +10,6 @@ from uuid import uuid4
 from ditto_tasks.canonical import scope_key
 from ditto_tasks.celery import DittoCelery
 from ditto_tasks.client.answering import cancel_answer
-from ditto_tasks.coordination import Admission
 from ditto_tasks.errors import Cancelled, PipelineError
 from ditto_tasks.json_values import JsonObject, JsonValue
 from ditto_tasks.models import Scope, from_wire, to_wire
@@ -19,8 +18,10 @@ from ditto_tasks.pipelines.graph_runs import run_not_found
 from ditto_tasks.pipelines.graphs import Graph, check_known
 from ditto_tasks.pipelines.loop_records import LoopOpening
 from ditto_tasks.pipelines.loops import Loop, iteration_id
+from ditto_tasks.pipelines.run_admission import run_admission
 from ditto_tasks.pipelines.run_index import RecordKind
-from ditto_tasks.sharding import shard_of, shard_queue
+from ditto_tasks.pipelines.steps import check_run_id
+from ditto_tasks.sharding import shard_of
 from ditto_tasks.tenants import tenant_of
 from ditto_tasks.worker.keys import SCOPE_HEADER, TENANT_HEADER
 
@@ -101,15 +102,8 @@ def _loop_opening(app: DittoCelery, call: RunCall, loop: Loop, timeout_ms: int) 
 def admit(app: DittoCelery, kind: RecordKind, run: str, scope: Scope | None, timeout_ms: int) -> None:
     """Refuse a run of an erased session or of a full shard; note whose it is, and list it."""
     runtime = app.settings.runtime
-    admission = Admission(
-        task_id=run,
-        root_id=run,
-        shard_queue=None if scope is None else shard_queue(shard_for(app, run, scope)),
-        session=None if scope is None else scope.session_id,
-        tenant=None if scope is None else tenant_of(scope.wire_form()),
-        ttl_ms=timeout_ms + runtime.results.expires_ms,
-        in_canvas=True,
-    )
+    kept_ms = timeout_ms + runtime.results.expires_ms
+    admission = run_admission(run, scope, shard=shard_for(app, run, scope), ttl_ms=kept_ms)
     app.coordination.admit(admission, max_depth=runtime.shards.max_depth)
     app.run_index.add(kind, run, tenant=admission.tenant, ttl_ms=admission.ttl_ms)
 

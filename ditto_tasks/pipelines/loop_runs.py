@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from celery import states
 
+from ditto_tasks.coordination import Admission
 from ditto_tasks.errors import Cancelled, DittoError, PipelineError
 from ditto_tasks.models import Scope, from_wire
 from ditto_tasks.pipelines.base import AnswerStore
@@ -15,6 +16,7 @@ from ditto_tasks.pipelines.graph_runs import GraphRuns, run_not_found
 from ditto_tasks.pipelines.loop_records import LoopOpening, LoopRecord, LoopRecords
 from ditto_tasks.pipelines.loops import LoopFunctions, iteration_id, limit_reached
 from ditto_tasks.pipelines.outcomes import error_from_wire, error_to_wire
+from ditto_tasks.pipelines.run_admission import run_admission
 
 
 class LoopRuns:
@@ -26,8 +28,10 @@ class LoopRuns:
         graphs: GraphRuns,
         answers: Callable[[], AnswerStore],
         functions: Callable[[], Functions],
+        admit: Callable[[Admission], None],
     ) -> None:
         self.records = records
+        self._admit = admit
         self._graphs = graphs
         self._answers = answers
         self._functions = functions
@@ -69,6 +73,9 @@ class LoopRuns:
         left_ms = record.deadline_ms - record.now_ms
         if left_ms <= 0:  # the sweep ends it
             return
+        scope = None if record.scope is None else from_wire(Scope, record.scope)
+        kept_ms = left_ms + self.records.ttl_ms
+        self._admit(run_admission(run, scope, shard=record.shard, ttl_ms=kept_ms))
         functions = LoopFunctions(record.loop, self._functions())
         opening = Opening(
             run=run,
@@ -77,7 +84,7 @@ class LoopRuns:
             shard=record.shard,
             timeout_ms=left_ms,
             concurrency=record.concurrency,
-            scope=None if record.scope is None else from_wire(Scope, record.scope),
+            scope=scope,
             headers=record.headers,
             parent=record.run,
         )
