@@ -17,6 +17,7 @@ from ditto_tasks.tenants import owner_keys
 
 if TYPE_CHECKING:
     from redis import Redis
+    from redis.client import Pipeline
 
 ROWS_TTL_S: Final = 7 * 86_400  # a run can be resumed, and its report written again, for that long
 PLAN: Final = "plan:"  # before the scope's hash: what is not final
@@ -42,8 +43,13 @@ class BatchRows:
         if self._client.get(key) != asked:
             raise DittoError("RUN_MISMATCH", "a run of this name was started with other options")
 
-    def put(self, rows: Iterable[Row], *, told: str) -> None:
-        """Write rows in one step with word that the call `told` is answered."""
+    def put(self, rows: Iterable[Row], *, told: str, of: Sequence[Scope] = ()) -> None:
+        """Write rows in one step with word that the call `told` is answered.
+
+        Rows of the scopes `of` are deleted if these were erased while theirs were written. They were noted
+        before: an erasure that is not seen here has not read its lists, and finds them.
+        """
+        asked = _owned(of)
         with self._client.pipeline(transaction=True) as pipe:
             for row in rows:
                 if row.is_final:
@@ -55,37 +61,32 @@ class BatchRows:
             pipe.rpush(self._news, told)
             pipe.expire(self.key, ROWS_TTL_S)
             pipe.expire(self._news, ROWS_TTL_S)
-            pipe.execute()
+            for _, owners in asked:
+                pipe.exists(*(self._keys.erased(owner) for owner in owners))
+            answers = pipe.execute()
+        for (name, _), erased in zip(asked, answers[len(answers) - len(asked) :], strict=True):
+            if erased:
+                self._client.hdel(self.key, name, PLAN + name)
 
     def own(self, scopes: Iterable[Scope]) -> None:
         """Note whose rows name items, so that an erasure finds them when their contexts are long gone."""
         with self._client.pipeline(transaction=False) as pipe:
             for scope in scopes:
-                name = f"{ROW}{self.key}:{scope_key(scope)}"
-                for key, member in notes(self._keys, owner_keys(scope.session_id), name):
-                    pipe.eval(note_script(), 1, key, str(1000 * ROWS_TTL_S), member)
+                self._note(pipe, scope)
             pipe.execute()
 
-    def forget_erased(self, scopes: Iterable[Scope]) -> None:
-        """Delete the rows of those that were erased while theirs were written.
-
-        They were noted before: an erasure that is not seen here has not read its lists, and finds them.
-        """
-        owned = [(scope_key(scope), owner_keys(scope.session_id)) for scope in scopes]
-        asked = [(name, owners) for name, owners in owned if owners]
+    def plan(self, row: Row, of: Scope) -> None:
+        """Write what a commit is about to do, for a second delivery to know what it did; and whose it is."""
         with self._client.pipeline(transaction=False) as pipe:
-            for _, owners in asked:
-                pipe.exists(*(self._keys.erased(owner) for owner in owners))
-            for (name, _), erased in zip(asked, pipe.execute(), strict=True):
-                if erased:
-                    self._client.hdel(self.key, name, PLAN + name)
-
-    def plan(self, row: Row) -> None:
-        """Write what a commit is about to do, so that a second delivery can tell what it did."""
-        with self._client.pipeline(transaction=False) as pipe:
+            self._note(pipe, of)
             pipe.hset(self.key, PLAN + row.scope, cast("str", _encoded(row)))  # bytes are fine
             pipe.expire(self.key, ROWS_TTL_S)
             pipe.execute()
+
+    def _note(self, pipe: Pipeline, scope: Scope) -> None:
+        name = f"{ROW}{self.key}:{scope_key(scope)}"
+        for key, member in notes(self._keys, owner_keys(scope.session_id), name):
+            pipe.eval(note_script(), 1, key, str(1000 * ROWS_TTL_S), member)
 
     def planned(self, scope_hash: str) -> tuple[Row | None, Row | None]:
         """The final row of a scope, and the one that was planned."""
@@ -117,6 +118,12 @@ class BatchRows:
     @property
     def _news(self) -> str:
         return f"{self.key}:news"
+
+
+def _owned(scopes: Iterable[Scope]) -> list[tuple[str, Sequence[str]]]:
+    """Those of the scopes that are somebody's, each with its owners."""
+    owned = [(scope_key(scope), owner_keys(scope.session_id)) for scope in scopes]
+    return [(name, owners) for name, owners in owned if owners]
 
 
 def _encoded(row: Row) -> bytes:

@@ -53,8 +53,7 @@ def scan(call: TaskCall) -> JsonValue:
     run = batch.rows(request.run)
     telling = [scope for scope, row in zip(request.scopes, rows, strict=False) if row.removed_ids]
     run.own(telling)
-    run.put(rows, told=call.task_id)
-    run.forget_erased(telling)
+    run.put(rows, told=call.task_id, of=telling)
     return {"scopes": len(rows)}
 
 
@@ -99,9 +98,7 @@ def compress(call: TaskCall) -> JsonValue:
     row, planned = rows.planned(scope_hash)
     if row is None:
         row = _Compression(call, request, rows, scope_hash).run(planned)
-    rows.put([row], told=call.task_id)
-    if row.removed_ids:
-        rows.forget_erased([request.scope])
+    rows.put([row], told=call.task_id, of=[request.scope] if row.removed_ids else [])
     return {"status": row.status}
 
 
@@ -142,8 +139,7 @@ class _Compression:
             return Row(scope=self.scope_hash, status="unchanged", before=before, after=before)
         after = compressed(stored.context, self.request, execution)
         row = _row(self.scope_hash, stored.context, after, execution)
-        self.rows.own([self.request.scope])
-        self.rows.plan(row)
+        self.rows.plan(row, self.request.scope)
         store.compare_and_set(self.request.scope, stored.version, after)
         outcome = cast("Outcome", store.outcome)
         if outcome.replayed:
