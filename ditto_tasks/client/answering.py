@@ -16,7 +16,7 @@ from ditto_tasks.pipelines.checking import check
 from ditto_tasks.pipelines.models import AnswerOptions, AnswerRequest, FlowRequest, RunRequest
 from ditto_tasks.pipelines.plan import Step, steps_of
 from ditto_tasks.pipelines.runs import next_of
-from ditto_tasks.pipelines.steps import step_id
+from ditto_tasks.pipelines.steps import check_run_id, step_id
 from ditto_tasks.settings import Settings
 from ditto_tasks.sharding import shard_of, shard_queue
 from ditto_tasks.tenants import tenant_of
@@ -24,6 +24,7 @@ from ditto_tasks.tenants import tenant_of
 
 def start_answer(app: DittoCelery, request: AnswerRequest, pipeline: str) -> None:
     """Check the whole canvas, note whose it is, record it with its deadline, and publish its first step."""
+    check_run_id(pipeline, "/pipelineId")
     runtime = app.settings.runtime
     check(answer_canvas(app, request, pipeline), app.nodes, shards=runtime.shards.count)
     with _traced(app, request, pipeline):
@@ -33,6 +34,7 @@ def start_answer(app: DittoCelery, request: AnswerRequest, pipeline: str) -> Non
 
 def start_flow(app: DittoCelery, request: FlowRequest, pipeline: str) -> None:
     """Note whose the flow is, record it with its deadline, and publish its first step."""
+    check_run_id(pipeline, "/pipelineId")
     with _traced(app, request, pipeline):
         _open(app, request, pipeline)
         app.runs.go_on(pipeline)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from ditto_tasks.celery import DittoCelery
-from ditto_tasks.client.answering import cancel_answer
 from ditto_tasks.client.graphs import cancel_run, resume_run
 from ditto_tasks.errors import PipelineError
 from ditto_tasks.pipelines.run_views import RunView
@@ -19,11 +18,7 @@ def view_of(app: DittoCelery, run_id: str) -> RunView:
 
 def cancel(app: DittoCelery, run: RunView) -> None:
     """End a run as cancelled unless it has ended; what is at work is asked to stop."""
-    record = app.records.load(run.id) if run.kind in ("answer", "flow") else None
-    if record is None:
-        cancel_run(app, run.id)
-    else:
-        cancel_answer(app, record.request, run.id)
+    cancel_run(app, run.id)
 
 
 def resume(app: DittoCelery, run: RunView, timeout_ms: int | None = None) -> None:

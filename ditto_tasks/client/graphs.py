@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypedDict
+from typing import TypedDict, cast
 from uuid import uuid4
 
 from ditto_tasks.canonical import scope_key
 from ditto_tasks.celery import DittoCelery
 from ditto_tasks.client.answering import cancel_answer
 from ditto_tasks.errors import Cancelled, PipelineError
-from ditto_tasks.json_values import JsonObject, JsonValue
+from ditto_tasks.json_values import InvalidJson, JsonObject, JsonValue, freeze
 from ditto_tasks.models import Scope, from_wire, to_wire
 from ditto_tasks.pipelines.graph_records import Opening
 from ditto_tasks.pipelines.graph_runs import run_not_found
@@ -54,7 +54,17 @@ def run_call(what: Graph | Loop, given: object, options: RunOptions) -> RunCall:
     own = None if scope is None else from_wire(Scope, to_wire(scope))
     if timeout_ms is not None and timeout_ms < 1:
         raise PipelineError.invalid_input("/timeoutMs", "must be at least 1")
-    return RunCall(options.get("run_id") or str(uuid4()), what, to_wire(given), own, timeout_ms)
+    run = check_run_id(options.get("run_id") or str(uuid4()), "/runId")
+    return RunCall(run, what, _checked_input(given), own, timeout_ms)
+
+
+def _checked_input(given: object) -> JsonValue:
+    try:
+        return freeze(to_wire(given))
+    except InvalidJson as problem:
+        raise PipelineError.invalid_input(f"/input{problem.path}", problem.reason) from None
+    except TypeError:  # of `to_wire`, whose text names a class
+        raise PipelineError.invalid_input("/input", "must be JSON") from None
 
 
 def start_run(app: DittoCelery, call: RunCall) -> None:
@@ -64,11 +74,12 @@ def start_run(app: DittoCelery, call: RunCall) -> None:
         check_known(graph, app.nodes, scoped=call.scope is not None)
     timeout_ms = call.timeout_ms or app.settings.runtime.pipelines.deadline_ms
     kind: RecordKind = "graph" if isinstance(call.what, Graph) else "loop"
-    admit(app, kind, call.run, call.scope, timeout_ms)
-    if isinstance(call.what, Graph):
-        app.graphs.start(_opening(app, call, call.what, timeout_ms))
-    else:
-        app.loops.start(_loop_opening(app, call, call.what, timeout_ms))
+    with app.traces.starting(kind, call.run, ttl_ms=timeout_ms + app.settings.runtime.results.expires_ms):
+        admit(app, kind, call.run, call.scope, timeout_ms)
+        if isinstance(call.what, Graph):
+            app.graphs.start(_opening(app, call, call.what, timeout_ms))
+        else:
+            app.loops.start(_loop_opening(app, call, call.what, timeout_ms))
 
 
 def _opening(app: DittoCelery, call: RunCall, graph: Graph, timeout_ms: int) -> Opening:
@@ -147,22 +158,36 @@ def _cancel_graph(app: DittoCelery, run: str) -> None:
 def resume_run(app: DittoCelery, run: str, timeout_ms: int | None) -> None:
     """Let a run that failed or was cancelled go on from what was settled, under a new deadline.
 
-    Pipelines and flows that have ended cannot be: NOT_RESUMABLE.
+    Pipelines and flows that have ended cannot be: RUN_NOT_RESUMABLE.
     """
     deadline_ms = timeout_ms or app.settings.runtime.pipelines.deadline_ms
     loop = app.loops.records.load(run)
     if loop is not None:
         app.coordination.withdraw_cancel(iteration_id(run, loop.iteration))
+        _prolong(app, "loop", run, loop.headers, deadline_ms)
         app.loops.resume(run, deadline_ms)
         return
     pipeline = app.records.load(run)
     if pipeline is None:
+        progress = app.graphs.records.progress(run)
+        if progress is None:
+            raise run_not_found()
         app.coordination.withdraw_cancel(run)
+        _prolong(app, "graph", run, progress.headers, deadline_ms)
         app.graphs.resume(run, deadline_ms)
     elif pipeline.state == "failed":
         raise PipelineError(
-            "NOT_RESUMABLE", "only runs of graphs and loops can be resumed once they have ended"
+            "RUN_NOT_RESUMABLE", "only runs of graphs and loops can be resumed once they have ended"
         )
+
+
+def _prolong(app: DittoCelery, kind: RecordKind, run: str, headers: JsonObject, timeout_ms: int) -> None:
+    """Whose the run is stays known, and the run listed, as long as its record."""
+    ttl_ms = timeout_ms + app.settings.runtime.results.expires_ms
+    tenant = cast("str | None", headers.get(TENANT_HEADER))
+    if tenant is not None:
+        app.coordination.note_tenant(run, tenant, ttl_ms)
+    app.run_index.add(kind, run, tenant=tenant, ttl_ms=ttl_ms)
 
 
 def loop_state(app: DittoCelery, run: str) -> JsonValue:

@@ -181,7 +181,7 @@ class GraphRecords:
     def raised(
         self, run: str, node: str, attempt: int, error: JsonObject, stopped: Stopped
     ) -> GraphState | None:
-        """Record that a node raised, which ends a running run as failed; the run's state."""
+        """Record that a node raised: "failed" if this ended the run, "running" if that goes on."""
         events = encode({"step": node, "status": "failed"}), encode({"status": "failed"}), EVENTS_TTL_MS
         about = node, attempt, encode(error), *stopped.arguments(), *events
         return _state(self._run("raise", self._keys(run), *about))

@@ -151,7 +151,7 @@ class GraphRuns:
         state = self.records.raised(delivery.run, delivery.node, delivery.attempt, wire, how)
         if state == "running":  # resumed since: the node is to run again
             self.go_on(delivery.run)
-        else:
+        elif state == "failed":
             self.announce(delivery.run)
 
     def tend(self, run: str, *, quiet_ms: int = QUIET_MS) -> bool:
@@ -186,6 +186,7 @@ class GraphRuns:
             self._answers().forget(run)  # before anything can store another end
             self.records.resume(run, timeout_ms)
             self.go_on(run)
+            self.announce(run)  # of a run that has nothing left to do nobody else tells
         return head.state
 
     def announce(self, run: str) -> None:

@@ -6,7 +6,10 @@ is keyed by it (the operation log, memory's operation ids, the pipeline's record
 
 from __future__ import annotations
 
+import re
 from typing import Final
+
+from ditto_tasks.errors import PipelineError
 
 LOAD: Final = "load"
 SEARCH: Final = "search"  # numbered: search-0, search-1, …
@@ -15,6 +18,19 @@ SELECT: Final = "select"
 SAMPLE: Final = "sample"
 TURN: Final = "turn"
 REMEMBER: Final = "remember"
+
+
+# the id of a task is made of it, for which 255 characters are let in; a colon divides the names of keys
+_RUN_ID: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}")
+
+
+def check_run_id(run: str, path: str) -> str:
+    """The id that a caller gave a pipeline or run, if it can be one; INVALID_INPUT at `path` otherwise."""
+    if not _RUN_ID.fullmatch(run):
+        raise PipelineError.invalid_input(
+            path, "1 to 128 letters, digits, '_', '-' and '.', which is not first"
+        )
+    return run
 
 
 def step_id(pipeline: str, step: str) -> str:

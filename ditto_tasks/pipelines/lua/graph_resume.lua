@@ -23,4 +23,7 @@ keep(ready)
 redis.call("ZADD", list, until_ms, ARGV[1])
 redis.call("PEXPIRE", list, math.max(redis.call("PTTL", list), ARGV[2] + ARGV[3]))
 event("pipeline", ARGV[4], ARGV[5])
+if redis.call("HGET", record, "todo") == "0" then -- the last node settled after the run had ended
+    redis.call("HSET", record, "state", "done", "ended", now)
+end
 return state
