@@ -17,8 +17,9 @@ from ditto_tasks.entry_limit import EntryLimit
 from ditto_tasks.errors import SettingsError
 from ditto_tasks.settings import Settings
 from ditto_tasks.state.base import ContextStateStore
+from ditto_tasks.state.lined import LinedContextStore
 from ditto_tasks.state.operations import OPERATIONS_KEPT
-from ditto_tasks.state.redis import RedisContextStore, open_state_client
+from ditto_tasks.state.redis import open_state_client
 
 SERVICES: Final = frozenset(service.name for service in fields(ContextServices))
 
@@ -73,7 +74,7 @@ def open_context(settings: Settings, services: Mapping[str, object]) -> OpenCont
     # The setting may ask for a longer memory, never for one that redelivered tasks could outlive.
     kept = max(cache.operation_ids, OPERATIONS_KEPT)
     open_store = partial(
-        RedisContextStore, client, ttl_ms=cache.ttl_ms, key_prefix=cache.key_prefix, operation_ids=kept
+        LinedContextStore, client, ttl_ms=cache.ttl_ms, key_prefix=cache.key_prefix, operation_ids=kept
     )
     unrenewing = open_store(renew_ttl=False)
     with_store = replace(given, state_store=open_store())

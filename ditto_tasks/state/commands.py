@@ -20,6 +20,8 @@ class IndexNote:
 class Commands(Protocol):
     """A client as the store sees it; its own errors pass through."""
 
+    one_server: bool  # so that a script may look at any key
+
     def get(self, key: str) -> bytes | None:
         """The bytes of a string, or None."""
 
@@ -49,6 +51,8 @@ class ForeignClient(Protocol):
 
 class ForeignCommands:
     """Any client with `get` and `eval`: whole scripts, text arguments, no scope index."""
+
+    one_server = False  # for all that is known
 
     def __init__(self, client: ForeignClient) -> None:
         self._client = client

@@ -2,7 +2,8 @@
 
 import hashlib
 import re
-from typing import Final
+from functools import lru_cache
+from typing import Final, NamedTuple
 
 from ditto_tasks.canonical import canonical_json, scope_key
 from ditto_tasks.context.models import Context, parse_context
@@ -48,6 +49,26 @@ def index_entry(scope: Scope, key_prefix: str = KEY_PREFIX) -> tuple[str, bytes]
     member = canonical_json(to_wire(Scope.parse(scope))).encode()
     shard = hashlib.sha256(member).digest()[0] % INDEX_SHARDS
     return index_keys(key_prefix)[shard], member
+
+
+class Place(NamedTuple):
+    """All names of a scope's state: its keys, and where the index names it."""
+
+    state: str
+    log: str
+    index_key: str
+    member: bytes
+
+
+def place_of(scope: Scope, key_prefix: str = KEY_PREFIX) -> Place:
+    """Where a scope's state, operation log and index entry are."""
+    return _place(Scope.parse(scope), key_prefix)
+
+
+@lru_cache(maxsize=4_096)  # a mutation needs it several times, and a session has many mutations
+def _place(scope: Scope, key_prefix: str) -> Place:
+    keys = state_key(scope, key_prefix), operations_key(scope, key_prefix)
+    return Place(*keys, *index_entry(scope, key_prefix))
 
 
 def encode_record(version: str, context: Context, scope: Scope) -> bytes:

@@ -30,8 +30,16 @@ from redis.retry import Retry
 from redis.sentinel import Sentinel
 
 from ditto_tasks.errors import StateBackendError
+from ditto_tasks.lines import Command
 from ditto_tasks.state.addresses import ServerAddress, parse_address
-from ditto_tasks.state.commands import ForeignClient, ForeignCommands, IndexNote, as_bytes, unavailable
+from ditto_tasks.state.commands import (
+    Commands,
+    ForeignClient,
+    ForeignCommands,
+    IndexNote,
+    as_bytes,
+    unavailable,
+)
 from ditto_tasks.state.encoding import KEY_PREFIX
 from ditto_tasks.state.operations import OPERATIONS_KEPT
 from ditto_tasks.state.scripted import SETTLE_MS, TTL_MS, ScriptedContextStore
@@ -71,13 +79,17 @@ class RedisContextStore(ScriptedContextStore):
         renew_ttl: bool = True,
     ) -> None:
         super().__init__(
-            RedisCommands(client) if isinstance(client, Redis | RedisCluster) else ForeignCommands(client),
+            self._commands_of(client),
             ttl_ms=ttl_ms,
             key_prefix=key_prefix,
             operation_ids=operation_ids,
             settle_ms=settle_ms,
             renew_ttl=renew_ttl,
         )
+
+    @staticmethod
+    def _commands_of(client: StateClient | ForeignClient) -> Commands:
+        return RedisCommands(client) if isinstance(client, Redis | RedisCluster) else ForeignCommands(client)
 
 
 class RedisCommands:
@@ -86,6 +98,7 @@ class RedisCommands:
     def __init__(self, client: StateClient) -> None:
         self._client = client
         self._index = Script.load("index")
+        self.one_server = not isinstance(client, RedisCluster)
 
     def get(self, key: str) -> bytes | None:
         return as_bytes(self._client.get(key))
@@ -99,7 +112,7 @@ class RedisCommands:
     ) -> object:
         if note is None:
             return self._run(script, keys, arguments)
-        if isinstance(self._client, RedisCluster):
+        if not self.one_server:
             reply = self._run(script, keys, arguments)  # the index may be on another node
             self._try_note(note)
             return reply
@@ -123,10 +136,9 @@ class RedisCommands:
         self, script: Script, keys: Sequence[str], arguments: Sequence[str | bytes], note: IndexNote
     ) -> object:
         """Script and note in one round trip."""
-        with self._client.pipeline(transaction=False) as pipeline:
-            pipeline.evalsha(script.sha1, len(keys), *keys, *arguments)
-            pipeline.evalsha(self._index.sha1, 1, note.key, note.member, str(note.ttl_ms))
-            reply, noted = pipeline.execute(raise_on_error=False)
+        call = ("EVALSHA", script.sha1, len(keys), *keys, *arguments)
+        noting = ("EVALSHA", self._index.sha1, 1, note.key, note.member, str(note.ttl_ms))
+        reply, noted = self._ask(call, noting)
         if isinstance(noted, Exception):
             self._try_note(note)
         if isinstance(reply, NoScriptError):
@@ -134,6 +146,13 @@ class RedisCommands:
         if isinstance(reply, Exception):
             raise reply
         return reply
+
+    def _ask(self, *commands: Command) -> list[object]:
+        """The replies of several commands, the server's errors among them, in one round trip."""
+        with self._client.pipeline(transaction=False) as pipeline:
+            for command in commands:
+                pipeline.execute_command(*command)
+            return pipeline.execute(raise_on_error=False)
 
     def write_note(self, note: IndexNote) -> None:
         """Note a scope in the index; the client's errors pass."""

@@ -14,11 +14,10 @@ from ditto_tasks.models import Scope
 from ditto_tasks.state.base import Operation, Outcome, StoredContext
 from ditto_tasks.state.commands import Commands, IndexNote
 from ditto_tasks.state.encoding import (
+    Place,
     decode_record,
     encode_record,
-    index_entry,
-    operations_key,
-    state_key,
+    place_of,
     tombstones_of,
     version_of_record,
 )
@@ -86,7 +85,7 @@ class ScriptedContextStore:
         scope: Scope,
         call: CancelToken | None = None,  # noqa: ARG002 -- a driver call cannot be cancelled
     ) -> StoredContext | None:
-        raw = self._commands.get(state_key(scope, self._key_prefix))
+        raw = self._commands.get(place_of(scope, self._key_prefix).state)
         return None if raw is None else decode_record(raw)
 
     def compare_and_set(
@@ -119,11 +118,16 @@ class ScriptedContextStore:
         next: Context,  # noqa: A002 -- as in compare_and_set
     ) -> Outcome:
         change = self._change(scope, expected_version, next)
-        if expected_version is None:  # what exists has its own log, on which erasure leaves its mark
-            self._refuse_erased(change.scope)
-        reply = self._attempt(change, operation)
+        # what exists has its own log, on which erasure leaves its mark
+        tombstones = () if expected_version else tombstones_of(change.scope, self._key_prefix)
+        if not self._commands.one_server:
+            self._refuse_erased(tombstones)
+            tombstones = ()
+        reply = self._attempt(change, operation, tombstones)
         if reply.status == "foreign":
-            reply = self._attempt(change, operation, self._foreign_sha1(change))
+            reply = self._attempt(change, operation, (), self._foreign_sha1(change))
+        if reply.status == "erased":
+            raise erased()
         if reply.status in ("conflict", "foreign"):
             # The script has just looked the id up, so a conflict is never this operation's own write.
             raise conflict(reply.version or self._current_version(scope))
@@ -138,8 +142,8 @@ class ScriptedContextStore:
             return Outcome(code=code, current_version=reply.version)
         return _recorded(reply, operation)
 
-    def _refuse_erased(self, scope: Scope) -> None:
-        for key in tombstones_of(scope, self._key_prefix):
+    def _refuse_erased(self, tombstones: Sequence[str]) -> None:
+        for key in tombstones:
             try:
                 erased_at = self._commands.get(key)
             except Exception as error:
@@ -154,14 +158,16 @@ class ScriptedContextStore:
         return _Change(Scope.parse(scope), expected_version or "", version, checked, record)
 
     def _compare_and_set(self, change: _Change, *sha1: str) -> object:
-        key = state_key(change.scope, self._key_prefix)
+        place = place_of(change.scope, self._key_prefix)
         arguments: list[str | bytes] = [change.expected, change.record, str(self._ttl_ms), *sha1]
-        return self._commands.run(self._scripts.compare_and_set, [key], arguments, self._note(change.scope))
+        return self._commands.run(self._scripts.compare_and_set, [place.state], arguments, self._note(place))
 
-    def _attempt(self, change: _Change, operation: Operation, *sha1: str) -> _LogReply:
+    def _attempt(
+        self, change: _Change, operation: Operation, tombstones: Sequence[str], *sha1: str
+    ) -> _LogReply:
         arguments: list[str | bytes] = [change.expected, change.record, *sha1]
         try:
-            reply = self._run_on_log(self._scripts.commit, change.scope, operation, arguments)
+            reply = self._run_on_log(self._scripts.commit, change.scope, operation, arguments, tombstones)
         except Exception as error:  # noqa: BLE001 -- a client's errors are its own; each may be a lost reply
             return self._settle(change, operation, error)
         return _parse_reply(reply)
@@ -195,22 +201,25 @@ class ScriptedContextStore:
         return _parse_reply(reply)
 
     def _run_on_log(
-        self, script: Script, scope: Scope, operation: Operation, arguments: Sequence[str | bytes]
+        self,
+        script: Script,
+        scope: Scope,
+        operation: Operation,
+        arguments: Sequence[str | bytes],
+        more_keys: Sequence[str] = (),
     ) -> object:
-        keys = [state_key(scope, self._key_prefix), operations_key(scope, self._key_prefix)]
-        _, member = index_entry(scope, self._key_prefix)
-        about = (operation_field(operation), operation.input_hash, str(operation.epoch), member)
+        place = place_of(scope, self._key_prefix)
+        about = (operation_field(operation), operation.input_hash, str(operation.epoch), place.member)
         commits = script is self._scripts.commit and self._renew_ttl  # else the index says when already
-        note = self._note(scope) if commits else None
-        return self._commands.run(script, keys, [*about, *arguments], note)
+        note = self._note(place) if commits else None
+        return self._commands.run(script, [place.state, place.log, *more_keys], [*about, *arguments], note)
 
-    def _note(self, scope: Scope) -> IndexNote:
-        key, member = index_entry(scope, self._key_prefix)
-        return IndexNote(key, member, self._ttl_ms)
+    def _note(self, place: Place) -> IndexNote:
+        return IndexNote(place.index_key, place.member, self._ttl_ms)
 
     def _foreign_sha1(self, change: _Change) -> str:
         """The SHA-1 of the bytes that hold the expected version in a layout that scripts cannot read."""
-        raw = self._commands.get(state_key(change.scope, self._key_prefix))
+        raw = self._commands.get(place_of(change.scope, self._key_prefix).state)
         version = None if raw is None else version_of_record(raw)
         if raw is None or version != change.expected:
             raise conflict(version)
@@ -218,7 +227,7 @@ class ScriptedContextStore:
 
     def _current_version(self, scope: Scope) -> str | None:
         """For the details of a conflict; None also for a record that nobody can read."""
-        raw = self._commands.get(state_key(scope, self._key_prefix))
+        raw = self._commands.get(place_of(scope, self._key_prefix).state)
         try:
             return None if raw is None else version_of_record(raw)
         except ContextError:

@@ -1,7 +1,7 @@
 """The Lua scripts of the store, ready to be sent by their SHA-1."""
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from typing import Self
 
@@ -12,6 +12,7 @@ class Script:
 
     text: str
     sha1: str
+    only_reads: bool = False
 
     @classmethod
     def load(cls, *names: str, **constants: str) -> Self:
@@ -54,6 +55,6 @@ class StateScripts:
             compare_and_set=Script.load("matches", "compare_and_set"),
             commit=on_log("commit"),
             refuse=on_log("refuse"),
-            recall=on_log("recall"),
+            recall=replace(on_log("recall"), only_reads=True),
             give_up=on_log("give_up"),
         )

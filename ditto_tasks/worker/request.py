@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from celery import Task
 from celery.worker.request import Request
@@ -15,7 +15,6 @@ QUIET_REQUEST: Final = "ditto_tasks.worker.request:QuietRequest"
 QUIET_TASK: Final = "ditto_tasks.worker.request:QuietTask"
 
 
-@runtime_checkable
 class HearsOfStarts(Protocol):
     """A channel that wants to know when the pool has picked a task up."""
 
@@ -32,8 +31,8 @@ class QuietRequest(Request):
     def on_accepted(self, pid: Any, time_accepted: float) -> None:  # Celery's edge
         """A thread picks the task up, or a child did: its shard hears of it first, in this process."""
         channel = self.message.channel
-        if isinstance(channel, HearsOfStarts):
-            channel.on_accepted(self.id)
+        if hasattr(channel, "on_accepted"):  # `isinstance` with a protocol takes ten times as long
+            cast("HearsOfStarts", channel).on_accepted(self.id)
         super().on_accepted(pid, time_accepted)
 
 

@@ -10,10 +10,10 @@ from importlib.resources.abc import Traversable
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from ditto_tasks.keys import Keys
+from ditto_tasks.lines import Argument, Lines, ScriptCall
 from ditto_tasks.redis_replies import text
 from ditto_tasks.sharding import DEPLOYMENT_KEY, shard_queue
 from ditto_tasks.worker.keys import dead_key, inflight_key
-from ditto_tasks.worker.lines import Argument, Lines, ScriptCall
 
 if TYPE_CHECKING:
     from redis import Redis
