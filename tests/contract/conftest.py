@@ -4,10 +4,12 @@ from collections.abc import Iterator
 
 import pytest
 from support.servers import KINDS
-from support.states import Backend, backend
+from support.states import LINES, Backend, backend
 
 
-@pytest.fixture(scope="session", params=["memory", *KINDS])
+@pytest.fixture(
+    scope="session", params=["memory", *KINDS, *(kind + LINES for kind in KINDS if kind != "cluster")]
+)
 def state_backend(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Backend]:

@@ -1,6 +1,7 @@
 """What every `OperationLog` does: a mutation has its effect once, whoever delivers it again and when."""
 
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import pytest
 from support.states import (
@@ -16,7 +17,9 @@ from support.states import (
     with_item,
 )
 
+from ditto_tasks.models import Scope
 from ditto_tasks.state.base import Operation, Outcome
+from ditto_tasks.state.encoding import tombstones_of
 from ditto_tasks.state.operations import LOG_TTL_MS
 
 
@@ -43,6 +46,24 @@ def test_a_commit_writes_and_is_remembered(states: Backend) -> None:
     assert store.recall(SCOPE, operation("1")) == Outcome(
         version=stored.version, replayed=True, current_version=stored.version
     )
+
+
+def test_nothing_is_created_for_the_erased(states: Backend) -> None:
+    """While a tombstone of the session or of its tenant stands, a commit on nothing is refused."""
+    if states.admin is None:
+        pytest.skip("memory keeps no tombstones")
+    scope, store = Scope(session_id="acme:1"), states.store()
+    tombstones = tombstones_of(scope)
+    assert len(tombstones) == 2
+    for number, key in enumerate(tombstones):
+        states.admin.set(key, "1", px=60_000)
+        call = partial(
+            store.commit, scope, operation(str(number)), expected_version=None, next=context_of("a")
+        )
+        refused(call, "ERASED")
+        assert store.get(scope) is None
+        states.admin.delete(key)
+    assert store.commit(scope, operation("9"), expected_version=None, next=context_of("a")).version
 
 
 def test_an_unknown_operation_has_no_outcome(states: Backend) -> None:

@@ -12,6 +12,7 @@ from ditto_tasks.context.models import Context, parse_context
 from ditto_tasks.errors import ContextError, DittoError
 from ditto_tasks.models import Scope
 from ditto_tasks.state.base import Operation, Outcome
+from ditto_tasks.state.lined import LinedContextStore
 from ditto_tasks.state.memory import InMemoryContextStore
 from ditto_tasks.state.redis import RedisContextStore, StateClient, open_state_client
 from support.keys import keys_without_ttl
@@ -23,23 +24,27 @@ OTHER_SCOPE = Scope(session_id="s", turn_id="t")
 HASH = "0" * 64
 
 
+LINES = "-lines"
+
+
 class Backend:
     """One place for states: this process's memory, or a server with a client that a worker would have."""
 
     def __init__(
-        self, kind: str, client: StateClient | None = None, admin: StateClient | None = None
+        self,
+        kind: str,
+        client: StateClient | None = None,
+        admin: StateClient | None = None,
+        made: type[RedisContextStore] = RedisContextStore,
     ) -> None:
         self.kind = kind
+        self._made = made
         self.client = client
         self.admin = admin
 
     def store(self, **options: Any) -> Store:
         """A store; on a server all stores see the same states, in memory each has its own."""
-        return (
-            InMemoryContextStore(**options)
-            if self.client is None
-            else RedisContextStore(self.client, **options)
-        )
+        return InMemoryContextStore(**options) if self.client is None else self._made(self.client, **options)
 
     def empty(self) -> None:
         """Forget every state."""
@@ -53,13 +58,14 @@ class Backend:
 
 @contextmanager
 def backend(kind: str, folder: Path) -> Iterator[Backend]:
-    """A running backend of a kind."""
+    """A running backend of a kind; with LINES after it, its stores are those of a worker's tasks."""
     if kind == "memory":
         yield Backend(kind)
         return
-    with state_server(kind, folder) as server:
+    made = LinedContextStore if kind.endswith(LINES) else RedisContextStore
+    with state_server(kind.removesuffix(LINES), folder) as server:
         client, admin = open_state_client(server.url), server.open_admin()
-        yield Backend(kind, client, admin)
+        yield Backend(kind, client, admin, made)
         client.close()
         admin.close()
 

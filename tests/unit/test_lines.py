@@ -12,7 +12,6 @@ from ditto_tasks.embedded import EmbeddedServer
 from ditto_tasks.lines import RESTED_S, Lines
 from ditto_tasks.state.redis import open_state_client
 
-
 TTL_MS = 60_000
 
 
