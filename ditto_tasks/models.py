@@ -52,6 +52,7 @@ __all__ = [
     "Text",
     "WireModel",
     "from_wire",
+    "invalid_input",
     "to_wire",
 ]
 
@@ -218,10 +219,15 @@ def from_wire(model: type[ModelT], data: object, *, error: type[DittoError] = No
     try:
         return model.model_validate(data)
     except ValidationError as problem:
-        first = problem.errors(include_url=False, include_input=False)[0]
-        within = str(first.get("ctx", {}).get("path", ""))
-        path = _wire_path(first["loc"], data, missing=first["type"] == "missing")
-        raise error.invalid_input(path + within, first["msg"]) from None
+        raise invalid_input(problem, data, error) from None
+
+
+def invalid_input(problem: ValidationError, data: object, error: type[DittoError]) -> DittoError:
+    """INVALID_INPUT as an `error` that names where in `data` pydantic's first problem is."""
+    first = problem.errors(include_url=False, include_input=False)[0]
+    within = str(first.get("ctx", {}).get("path", ""))
+    path = _wire_path(first["loc"], data, missing=first["type"] == "missing")
+    return error.invalid_input(path + within, first["msg"])
 
 
 def _wire_path(loc: tuple[int | str, ...], data: object, *, missing: bool) -> str:

@@ -11,7 +11,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from ditto_tasks.errors import DittoError, PipelineError
 from ditto_tasks.json_values import JsonObject, JsonValue, pointer
-from ditto_tasks.models import JsonMap, NonEmptyText, Scope, WireModel, from_wire
+from ditto_tasks.models import JsonMap, NonEmptyText, Scope, WireModel, from_wire, invalid_input
 from ditto_tasks.nodes import CONTEXT, DOMAIN_QUEUES, NODES, NodeTable, NodeType
 from ditto_tasks.pipelines.graph_functions import is_known
 from ditto_tasks.task import OPTIONS_KEY, parse_options
@@ -60,8 +60,7 @@ class Graph(WireModel):
         try:
             super().__init__(**fields)
         except ValidationError as problem:
-            first = problem.errors(include_url=False, include_input=False)[0]
-            raise PipelineError.invalid_input(pointer(*first["loc"]), first["msg"]) from None
+            raise invalid_input(problem, fields, PipelineError) from None
 
     @model_validator(mode="after")
     def _is_sound(self) -> Self:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, Self, cast
 
 from pydantic import Field, ValidationError, model_validator
+from pydantic.alias_generators import to_camel
 
 from ditto_tasks.errors import PipelineError
-from ditto_tasks.json_values import JsonObject, JsonValue, pointer
-from ditto_tasks.models import NonEmptyText, WireModel
+from ditto_tasks.json_values import JsonObject, JsonValue
+from ditto_tasks.models import NonEmptyText, WireModel, invalid_input
 from ditto_tasks.pipelines.graph_functions import Functions, call, is_known
 from ditto_tasks.pipelines.graph_plan import Execute, run_graph
 from ditto_tasks.pipelines.graphs import Graph
 
+_ITERATION: Final = re.compile(r"(.+)-i[0-9]+")
 FUNCTIONS: Final = ("select", "bind", "update", "done")
 
 
@@ -36,12 +39,12 @@ class Loop(WireModel):
     def __init__(
         self, name: str = "", graphs: Mapping[str, Graph | JsonObject] | None = None, **more: Any
     ) -> None:
-        fields: dict[str, Any] = {"name": name, "graphs": dict(graphs or {}), **more}
+        fields: dict[str, Any] = {"name": name, "graphs": dict(graphs or {})}
+        fields |= {to_camel(key): value for key, value in more.items()}
         try:
             super().__init__(**fields)
         except ValidationError as problem:
-            first = problem.errors(include_url=False, include_input=False)[0]
-            raise PipelineError.invalid_input(pointer(*first["loc"]), first["msg"]) from None
+            raise invalid_input(problem, fields, PipelineError) from None
 
     @model_validator(mode="after")
     def _is_sound(self) -> Self:
@@ -110,3 +113,9 @@ def limit_reached(limit: int) -> PipelineError:
 def iteration_id(run: str, iteration: int) -> str:
     """The id of the graph's run that is one iteration of a loop's run."""
     return f"{run}-i{iteration}"
+
+
+def loop_of(run: str) -> str | None:
+    """The loop of which this run would be an iteration; None for an id that no iteration has."""
+    found = _ITERATION.fullmatch(run)
+    return None if found is None else found[1]
