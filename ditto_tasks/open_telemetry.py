@@ -21,6 +21,7 @@ from ditto_tasks.coordination import Coordination
 from ditto_tasks.errors import DittoError
 from ditto_tasks.json_values import decode, encode
 from ditto_tasks.keys import Keys
+from ditto_tasks.pipelines.loops import loop_of
 from ditto_tasks.redis_replies import text
 from ditto_tasks.task import Reply
 from ditto_tasks.worker.keys import SCOPE_HEADER
@@ -129,8 +130,11 @@ class OpenTelemetryTraces:
                 client.set(self._keys.trace(run_id), encode(dict(carrier)).decode(), px=ttl_ms)
 
     def _remembered(self, run_id: str) -> dict[str, str]:
+        """What was kept of a run's start; of an iteration that is its loop's."""
         with self._clients() as client:
-            stored = client.get(self._keys.trace(run_id))
+            stored = client.get(self._keys.trace(run_id)) or client.get(
+                self._keys.trace(loop_of(run_id) or run_id)
+            )
         found = None if stored is None else decode(text(stored))
         return {key: str(value) for key, value in found.items()} if isinstance(found, dict) else {}
 

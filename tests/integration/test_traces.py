@@ -7,12 +7,15 @@ from pathlib import Path
 
 import pytest
 from opentelemetry import trace
-from support.flows import FlowDeployment, flow_deployment, says, wants
+from support.flows import FlowDeployment, says, wants
+from support.graphs import constant, graph_deployment, load
 from support.polling import eventually
 from support.traces import Seen, TracedWorker, of_this_process, record_here
 
 from ditto_tasks import AsyncDitto, Ditto
 from ditto_tasks.errors import DittoError
+from ditto_tasks.pipelines.graphs import Graph, GraphNode
+from ditto_tasks.pipelines.loops import Loop, iteration_id
 from ditto_tasks.settings import Settings, load_settings
 
 CANARY = "canary-5e1d"
@@ -51,7 +54,7 @@ def traced(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Traced]:
     folder = tmp_path_factory.mktemp("extension")
     (folder / "leaky_extension.py").write_text(LEAKY, "utf-8")
     paths = [str(Path(__file__).parents[2]), str(Path(__file__).parents[1]), str(folder)]
-    with flow_deployment() as deployment:
+    with graph_deployment() as deployment:
         names = f"{deployment.variables['DITTO_EXTENSIONS']},leaky_extension:create"
         memory = f"sqlite:///{folder / 'memory.db'}"
         env = {**deployment.variables, "DITTO_EXTENSIONS": names, "PYTHONPATH": ":".join(paths)}
@@ -100,8 +103,7 @@ def test_an_answer_without_a_span_around_it_is_one_trace_too(traced: Traced) -> 
     with Ditto(traced.settings) as ditto:
         pending = ditto.answer({"sessionId": f"acme:{uuid.uuid4()}"}, "what?", create=True, model=MODEL)
         pending.get(TIMEOUT_S)
-    [start] = [span for span in of_this_process() if span.attributes.get("ditto.run_id") == pending.id]
-    whole(traced, start.trace, "start answer", "MEMORY.SEARCH", "INFER.REASONING.SAMPLE")
+    whole(traced, start_of(pending.id).trace, "start answer", "MEMORY.SEARCH", "INFER.REASONING.SAMPLE")
 
 
 def test_a_flow_is_one_trace(traced: Traced) -> None:
@@ -112,10 +114,49 @@ def test_a_flow_is_one_trace(traced: Traced) -> None:
         asked = [{"role": "user", "content": f"please {CANARY}"}]
         pending = ditto.react(messages=asked, model=ASKED_MODEL, actions=[tool])
         pending.get(TIMEOUT_S)
-    [start] = [span for span in of_this_process() if span.attributes.get("ditto.run_id") == pending.id]
+    start = start_of(pending.id)
     spans = whole(traced, start.trace, "start react", "INTERACTION.ACT.TOOL")
     eventually(lambda: len(samples_in(traced.of_trace(start.trace))) == 2, TIMEOUT_S)
     assert {span.attributes["ditto.root_id"] for span in samples_in(spans)} == {pending.id}
+
+
+def start_of(run: str) -> Seen:
+    """The span of a run's start."""
+    [start] = [span for span in of_this_process() if span.attributes.get("ditto.run_id") == run]
+    return start
+
+
+def test_a_graph_is_one_trace(traced: Traced) -> None:
+    """All of its nodes, scoped ones among them, belong to the trace of its start."""
+    add = {"add": [{"id": "a", "content": CANARY}]}
+    keep = GraphNode(
+        "keep", "CONTEXT.UPDATE", dependencies=("a",), input=add, scope="run", options={"onMissing": "create"}
+    )
+    graph = Graph(
+        "traced", [constant("a", CANARY), load("b", "a"), load("c", "a"), load("d", "b", "c"), keep]
+    )
+    with Ditto(traced.settings) as ditto:
+        run = ditto.run(graph, CANARY, scope={"sessionId": f"acme:{uuid.uuid4()}"})
+        run.get(TIMEOUT_S)
+    trace_id = start_of(run.id).trace
+    eventually(lambda: len(traced.of_trace(trace_id)) == 1 + 2 * len(graph.nodes), TIMEOUT_S)
+    spans = whole(traced, trace_id, "start graph", "CONTEXT.UPDATE")
+    assert {span.task for span in spans if span.task} == {f"{run.id}.{node.id}" for node in graph.nodes}
+
+
+def test_a_loop_is_one_trace(traced: Traced) -> None:
+    """The nodes of every iteration belong to it, also those that are handed out with no task at work."""
+    functions = {"bind": "test.first item", "update": "test.count", "done": "test.enough"}
+    loop = Loop("traced", {"only": Graph("only", [constant("a")])}, **functions)
+    with Ditto(traced.settings) as ditto:
+        run = ditto.run(loop, {"wanted": 3})
+        run.get(TIMEOUT_S)
+        start = start_of(run.id)
+        eventually(lambda: len(traced.of_trace(start.trace)) == 1 + 2 * 3, TIMEOUT_S)
+        whole(traced, start.trace, "start loop")
+        before = len(of_this_process())
+        ditto.app.send_task("MEMORY.SEARCH", kwargs={"query": "x"}, root_id=iteration_id(run.id, 1))
+        assert [span.parent for span in of_this_process()[before:]] == [start.id]
 
 
 def test_an_event_loops_client_goes_on_with_the_callers_trace(traced: Traced) -> None:
@@ -141,7 +182,7 @@ def test_what_is_sent_again_belongs_to_the_runs_trace(traced: Traced) -> None:
         before = len(of_this_process())
         ditto.app._resend(record)
         sent = of_this_process()[before:]
-    [start] = [span for span in of_this_process() if span.attributes.get("ditto.run_id") == pending.id]
+    start = start_of(pending.id)
     assert {span.parent for span in sent} == {start.id}
     assert "send INFER.REASONING.SAMPLE" not in {span.name for span in sent}  # it was not needed any more
 
