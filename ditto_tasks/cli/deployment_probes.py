@@ -12,11 +12,12 @@ from ditto_tasks.state.addresses import ServerAddress, parse_address
 from ditto_tasks.worker.dead_letters import letters
 from ditto_tasks.worker.inspection import read_shard_count, read_shards, read_workers
 
+_REMEDY: Final = "correct what is wrong above; docs/operations.md says what each code means"
 STALE_MS: Final = 60_000  # a message that has waited for so long has nobody who serves it
 
 
 def deployment_findings(settings: Settings) -> Iterator[Finding]:
-    """All answers; of what runs, only if the broker can be asked."""
+    """All answers; of what runs, or why it can't be asked."""
     yield from _databases(settings)
     yield from _nightly(settings)
     try:
@@ -27,8 +28,9 @@ def deployment_findings(settings: Settings) -> Iterator[Finding]:
                 *_shards(deployment),
                 *_dead(deployment),
             ]
-    except DittoError:
-        return  # the broker's own finding says so
+    except DittoError as error:
+        text = f"cannot be looked into ({error.code}): {error.message}"
+        yield Finding("deployment", "wrong", text, _REMEDY)
 
 
 def _databases(settings: Settings) -> Iterator[Finding]:

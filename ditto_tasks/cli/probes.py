@@ -8,6 +8,7 @@ from typing import Any, Final, Literal
 from ditto_tasks.celery import DittoCelery, create_app
 from ditto_tasks.embedded import MINIMUM_VERSION
 from ditto_tasks.errors import DittoError
+from ditto_tasks.memory.opening import without_vectors
 from ditto_tasks.settings import Settings, check_visibility_timeout, unknown_variables
 from ditto_tasks.state.redis import open_state_client
 
@@ -41,6 +42,7 @@ def findings(settings: Settings) -> Iterator[Finding]:
     yield from _server("results", "DITTO_RESULT_BACKEND_URL", lambda: _result_answers(app))
     yield from _contexts(settings)
     yield _memory(app)
+    yield from _vectors(settings)
 
 
 def _visibility(app: DittoCelery) -> Iterator[Finding]:
@@ -121,6 +123,15 @@ def _eviction(subject: str, policy: str | None) -> Iterator[Finding]:
     elif policy != "noeviction":
         remedy = f"CONFIG SET {POLICY} noeviction: any other drops tasks and sessions without a word"
         yield Finding(subject, "wrong", f"{POLICY} is {policy}", remedy)
+
+
+def _vectors(settings: Settings) -> Iterator[Finding]:
+    """An embedding that memory makes nothing of: its owner may believe that memories are found by meaning."""
+    reason = without_vectors(settings)
+    if reason is not None:
+        text = f"memories have none, though an embedding is configured: {reason}"
+        remedy = "if memories are to be found by meaning, see docs/operations.md, Setting up a deployment"
+        yield Finding("vectors", "warning", text, remedy)
 
 
 def _memory(app: DittoCelery) -> Finding:

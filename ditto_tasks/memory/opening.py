@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
@@ -12,13 +13,15 @@ from ditto_tasks.memory.nodes import MemoryNodes
 from ditto_tasks.memory.stores.sql import SqlMemoryStore
 from ditto_tasks.memory.stores.sql.tables import DEFAULT_TABLE
 from ditto_tasks.memory.stores.sql.vectors import Embedding
-from ditto_tasks.retrieval.providers.opening import open_embedding
+from ditto_tasks.retrieval.providers.opening import MODEL, open_embedding
 
 if TYPE_CHECKING:
     from pydantic import SecretStr
 
     from ditto_tasks.memory.stores.qdrant import QdrantMemoryStore
     from ditto_tasks.settings import Settings
+
+_log = logging.getLogger(__name__)
 
 URL: Final = "DITTO_WORKER_MEMORY_URL"
 POSTGRES_URL: Final = "DITTO_WORKER_MEMORY_POSTGRES_URL"
@@ -62,14 +65,34 @@ def open_store(settings: Settings) -> SqlMemoryStore | QdrantMemoryStore:
     raise _refused(variable, "must be a sqlite, postgresql, mysql or qdrant URL")
 
 
-def _embedding(settings: Settings, scheme: str) -> Embedding | None:
-    """On PostgreSQL, where an embedding service and its dimensions are configured."""
-    found = settings.connections
-    provider = open_embedding(settings)
-    dimensions = found.memory_embedding_dimensions
-    if provider is None or dimensions is None or not scheme.startswith("postgres"):
+def without_vectors(settings: Settings) -> str | None:
+    """Why memory has no vectors although an embedding is configured; None if it has them, or none is."""
+    urls = list(_named(settings).values())
+    if settings.connections.embedding_model is None or len(urls) != 1:
         return None
+    if _has_no_vectors(urls[0].get_secret_value().split(":", 1)[0]):
+        return "only PostgreSQL and Qdrant keep vectors"
+    return f"{DIMENSIONS} is not set" if settings.connections.memory_embedding_dimensions is None else None
+
+
+def _embedding(settings: Settings, scheme: str) -> Embedding | None:
+    """Where the dimensions of memory's vectors are set; SettingsError if there can be none."""
+    found, dimensions = settings.connections, settings.connections.memory_embedding_dimensions
+    if dimensions is None:
+        reason = without_vectors(settings)
+        if reason is not None:  # the embedding may be meant for RETRIEVAL only, so that this is no error
+            _log.warning("memory has no vectors, though an embedding is configured: %s", reason)
+        return None
+    if _has_no_vectors(scheme):
+        raise _refused(DIMENSIONS, "only PostgreSQL and Qdrant keep vectors")
+    provider = open_embedding(settings)
+    if provider is None:
+        raise _refused(DIMENSIONS, f"needs an embedding, see {MODEL}")
     return Embedding(provider, dimensions, found.embedding_model or "")
+
+
+def _has_no_vectors(scheme: str) -> bool:
+    return scheme.split("+", 1)[0] in ("sqlite", "mysql", "mariadb")
 
 
 def _open_qdrant(settings: Settings, url: str) -> QdrantMemoryStore:

@@ -12,6 +12,7 @@ from support.workers import BROKER_DB, environment
 from ditto_tasks.cli import celery_group
 from ditto_tasks.embedded import EmbeddedServer
 from ditto_tasks.keys import Keys
+from ditto_tasks.sharding import DEPLOYMENT_KEY
 
 Doctor = Callable[..., tuple[int, str]]
 
@@ -70,3 +71,20 @@ def test_dead_letters_are_a_warning(doctor: Doctor, server: EmbeddedServer) -> N
         broker.lpush("ditto.infer:dead", json.dumps({"code": "NOT_JSON", "size": 3}))
     code, shown = doctor()
     assert (code, "dead letters: 1 messages" in shown) == (0, True)
+
+
+def test_an_embedding_that_memory_ignores_is_pointed_out(doctor: Doctor) -> None:
+    """A model of embeddings beside a memory on SQLite is a warning: its vectors are nowhere."""
+    code, shown = doctor()
+    assert "vectors" not in shown
+    code, shown = doctor(DITTO_WORKER_RETRIEVAL_EMBEDDING_MODEL="usem3")
+    assert (code, "warning  vectors: memories have none" in shown) == (0, True)
+
+
+def test_a_deployment_that_cannot_be_looked_into_is_wrong(doctor: Doctor, server: EmbeddedServer) -> None:
+    """Shards of another deployment in the broker's database are said to be so, and end with exit code 1."""
+    with redis.Redis.from_url(server.redis_url(BROKER_DB)) as broker:
+        broker.set(DEPLOYMENT_KEY, "another")
+    code, shown = doctor()
+    assert code == 1
+    assert "deployment: cannot be looked into (DEPLOYMENT_MISMATCH)" in shown

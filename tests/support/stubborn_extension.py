@@ -5,7 +5,6 @@ Each part notes in the broker's database that it has begun, `test:<word>:begun`,
 """
 
 import re
-import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,12 +22,12 @@ from ditto_tasks.memory.models import MemoryItem, MemorySearchResult, Search
 from ditto_tasks.settings import Settings
 from ditto_tasks.state.redis import open_state_client
 from support.counting import count_call
+from support.polling import eventually
 
 NAME = "support.stubborn_extension:stubborn"
 TOOLS = ("say",)
 PATIENCE_S = 60.0
 WORD = re.compile("canary[0-9a-f]+")
-POLL_S = 0.02
 
 
 @dataclass(frozen=True)
@@ -40,9 +39,7 @@ class Gate:
     def pass_through(self, word: str) -> str:
         """Note that it has begun, wait until it may go on, and give the word."""
         count_call(self.client, f"{word}:begun")
-        ends = time.monotonic() + PATIENCE_S
-        while not self.client.exists(f"test:{word}:go") and time.monotonic() < ends:
-            time.sleep(POLL_S)
+        eventually(lambda: self.client.exists(f"test:{word}:go"), PATIENCE_S)
         return word
 
 

