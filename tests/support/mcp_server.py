@@ -48,6 +48,8 @@ def called(behaviour: str, params: dict[str, Any]) -> dict[str, Any]:
             threading.Event().wait(600)
         case "floods":
             return {"content": [{"type": "text", "text": "x" * 3_000_000}]}
+        case "floods-50-mb":
+            return {"content": [{"type": "text", "text": "x" * 50_000_000}]}
         case "nothing":
             return {"content": []}
         case "lies":
