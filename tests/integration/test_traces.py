@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from kombu.exceptions import OperationalError
 from opentelemetry import trace
 from support.flows import FlowDeployment, says, wants
 from support.graphs import constant, graph_deployment, load
@@ -208,6 +209,17 @@ def test_no_span_holds_content(traced: Traced) -> None:
     spans = [*of_this_process(), *traced.worker.spans()]
     assert any(span.of_redis for span in spans)
     assert [span.name for span in spans if CANARY in span.raw] == []
+
+
+def test_a_failed_sending_tells_its_kind_and_no_address() -> None:
+    """Where the broker is away the span is an error without the driver's text, which has the address."""
+    record_here()
+    variables = {"DITTO_OTEL": "true", "DITTO_BROKER_URL": "redis://127.0.0.1:1/0"}
+    with Ditto(load_settings(None, variables)) as ditto, pytest.raises(OperationalError):
+        ditto.memory.search(query="x")
+    span = of_this_process()[-1]
+    assert (span.name, span.attributes["error.type"]) == ("send MEMORY.SEARCH", "OperationalError")
+    assert "127.0.0.1" not in span.raw
 
 
 def samples_in(spans: list[Seen]) -> list[Seen]:
