@@ -6,13 +6,17 @@ from ditto_tasks.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from ditto_tasks.web.failures import Refusal, refusal_of
+    from ditto_tasks.web.flow_calls import AskedFlow
+    from ditto_tasks.web.flow_models import FLOW_BODIES
     from ditto_tasks.web.models import AnswerBody
     from ditto_tasks.web.router import create_router
     from ditto_tasks.web.service import WebService, own_memories
     from ditto_tasks.web.streams import StreamLimits
 
 __all__ = [
+    "FLOW_BODIES",
     "AnswerBody",
+    "AskedFlow",
     "Refusal",
     "StreamLimits",
     "WebService",
@@ -23,6 +27,8 @@ __all__ = [
 
 _HOMES: Final = {
     "AnswerBody": "ditto_tasks.web.models",
+    "AskedFlow": "ditto_tasks.web.flow_calls",
+    "FLOW_BODIES": "ditto_tasks.web.flow_models",
     "Refusal": "ditto_tasks.web.failures",
     "StreamLimits": "ditto_tasks.web.streams",
     "WebService": "ditto_tasks.web.service",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 from uuid import uuid4
 
@@ -33,7 +33,7 @@ class AskedFlow:
     session: str
     flow: FlowName
     body: Body
-    query: FlowQuery
+    query: FlowQuery = field(default_factory=FlowQuery)
 
     def ready(self, chosen: Mapping[str, JsonValue]) -> FlowCall[JsonValue]:
         """The call, checked as the flow will check it. What the application has `chosen` wins."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hmac
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import aclosing
 from functools import cache, wraps
 
 from django.conf import settings
@@ -79,8 +80,9 @@ async def events(request: HttpRequest, tenant: str, task: str) -> StreamingHttpR
     return StreamingHttpResponse(frames(heard), content_type="text/event-stream")
 
 
-async def frames(heard: AsyncIterator[Event]) -> AsyncIterator[bytes]:
+async def frames(heard: AsyncGenerator[Event, None]) -> AsyncIterator[bytes]:
     """Events in the form that EventSource reads."""
-    async for event in heard:
-        number = f"id: {event.id}\n" if event.id else ""
-        yield f"{number}event: {event.type}\ndata: {encode(event.data).decode()}\n\n".encode()
+    async with aclosing(heard):  # a reader who leaves gives its place and its connection back at once
+        async for event in heard:
+            number = f"id: {event.id}\n" if event.id else ""
+            yield f"{number}event: {event.type}\ndata: {encode(event.data).decode()}\n\n".encode()
