@@ -45,15 +45,39 @@ def _checked(call_id: str, source: str, output: ToolOutput, max_bytes: int) -> E
         "references": output.references,
         "metadata": output.metadata,
     }
-    fields = {key: freeze(value) for key, value in given.items() if value is not None}
+    known = {key: value for key, value in given.items() if value is not None}
+    # first without reading it all: checking every value of a huge output would hold up the worker
+    if is_surely_larger(known, max_bytes):
+        raise _too_large(max_bytes)
+    fields = {key: freeze(value) for key, value in known.items()}
     if len(encode(fields)) > max_bytes:
-        raise ToolError("TOOL_OUTPUT_TOO_LARGE", f"the tool's output exceeds {max_bytes} bytes")
+        raise _too_large(max_bytes)
     if output.error is None:
         return ExternalResult.model_validate(
             {"callId": call_id, "source": source, "status": "success", **fields}
         )
     failed = {"status": output.error.status, "error": public_error(output.error)}
     return ExternalResult.model_validate({"callId": call_id, "source": source, **failed, **fields})
+
+
+def is_surely_larger(value: object, max_bytes: int) -> bool:
+    """Whether a value's JSON must exceed so many bytes; it is read no further than needed to know."""
+    left, stack = max_bytes, [value]
+    while stack and left >= 0:
+        each = stack.pop()
+        if isinstance(each, str):
+            left -= len(each)
+        elif isinstance(each, dict | list | tuple):
+            left -= len(each)
+            if left >= 0:
+                stack.extend(each.values() if isinstance(each, dict) else each)
+        else:
+            left -= 1
+    return left < 0
+
+
+def _too_large(max_bytes: int) -> ToolError:
+    return ToolError("TOOL_OUTPUT_TOO_LARGE", f"the tool's output exceeds {max_bytes} bytes")
 
 
 def failure_result(call_id: str, source: str, error: ToolError) -> ExternalResult:

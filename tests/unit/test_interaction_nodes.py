@@ -1,6 +1,7 @@
 """INTERACTION nodes in process: the order of ACT.TOOL, bad tools, observations, deliveries."""
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -104,8 +105,15 @@ def _loop() -> dict[str, object]:
 
 
 def test_endless_output() -> None:
-    """A tool's output that holds itself is refused."""
-    assert act(lambda *_: _loop())["error"]["code"] == "INVALID_TOOL_OUTPUT"
+    """A tool's output that holds itself has no end, so it is too large."""
+    assert act(lambda *_: _loop())["error"]["code"] == "TOOL_OUTPUT_TOO_LARGE"
+
+
+def test_a_huge_output_is_not_read_to_its_end() -> None:
+    """What is surely too large is refused before each of its values is checked."""
+    begun_s = time.monotonic()
+    assert act(lambda *_: {"rows": [{}] * 30_000_000})["error"]["code"] == "TOOL_OUTPUT_TOO_LARGE"
+    assert time.monotonic() - begun_s < 5
 
 
 @pytest.fixture
