@@ -5,9 +5,11 @@ Each operation is one script, so that it is one round trip and atomic; outputs a
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import cache
 from typing import Final, Literal, NamedTuple, Protocol, TypeAlias, cast
 
 from ditto_tasks.coordination import BrokerClient
@@ -24,6 +26,7 @@ GraphState: TypeAlias = Literal["running", "done", "failed", "cancelled"]
 Refusal: TypeAlias = Literal["settled", "stale", "busy", "ended", "unknown"]
 
 SCRIPTS: Final = "ditto_tasks.pipelines"
+NO_SCRIPT: Final = "NoScriptError"
 INPUT: Final = ":input"  # among the outputs; no node's id has a colon
 PAGE: Final = 50  # outputs read at once: each may be large
 
@@ -33,6 +36,7 @@ class RecordClient(BrokerClient, Protocol):
 
     def hmget(self, name: str, keys: Sequence[str]) -> list[bytes | None]: ...
     def time(self) -> object: ...
+    def evalsha(self, sha: str, numkeys: int, *keys_and_args: str | bytes | int) -> object: ...
 
 
 class Handed(NamedTuple):
@@ -292,9 +296,17 @@ class GraphRecords:
             return cast(RecordClient, client).hmget(self._record(run), names)
 
     def _run(self, script: str, keys: Sequence[str], *args: str | bytes | int) -> object:
-        source = lua_source(SCRIPTS, "graph_shared") + lua_source(SCRIPTS, f"graph_{script}")
-        with self.clients() as client:
-            return client.eval(source, len(keys), *keys, *args)
+        source, digest = _script(script)
+        with self.clients() as lent:
+            client = cast(RecordClient, lent)
+            try:
+                return client.evalsha(digest, len(keys), *keys, *args)
+            except Exception as error:
+                if (
+                    type(error).__name__ != NO_SCRIPT
+                ):  # by name: importing the driver is for those who connect
+                    raise
+            return client.eval(source, len(keys), *keys, *args)  # the server keeps it from now on
 
     def _record(self, run: str) -> str:
         return Keys(self.deployment).graph(run)
@@ -309,6 +321,12 @@ class GraphRecords:
 
     def _list(self, shard: int) -> str:
         return Keys(self.deployment).graphs(shard)
+
+
+@cache
+def _script(name: str) -> tuple[str, str]:
+    source = lua_source(SCRIPTS, "graph_shared") + lua_source(SCRIPTS, f"graph_{name}")
+    return source, hashlib.sha1(source.encode(), usedforsecurity=False).hexdigest()
 
 
 def _standing(reply: object) -> Standing | None:
