@@ -1,11 +1,12 @@
 """What a type checker must conclude of public calls; test_public_calls.py has mypy check this file."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from typing import assert_type
 
 from ditto_tasks import AsyncDitto, Ditto, NodeResult, Scope
 from ditto_tasks.client import AsyncPending, Event, Pending, Receipt
 from ditto_tasks.context import Context, ContextSelection
+from ditto_tasks.interaction.values import Observation
 from ditto_tasks.json_values import JsonValue
 from ditto_tasks.pipelines import Answer, ReactResult, Search, Summarized
 
@@ -31,6 +32,41 @@ def sync_calls(client: Ditto) -> None:
     assert_type(client.react(messages=[], timeout_ms=1), Pending[ReactResult])
     assert_type(client.summarize(scope=SCOPE, max_tokens=9, model={}).get(), Summarized)
     assert_type(client.rag(scope=SCOPE, query="q").get().output, ContextSelection)
+
+
+def every_node(client: Ditto) -> None:
+    """Each method of the table, by what its pending result gives."""
+    for context in (client.context.load(scope=SCOPE), client.context.compress(scope=SCOPE, max_items=1)):
+        assert_type(context, Pending[Receipt | Context | None])
+    memory, infer, act = client.memory, client.infer, client.interaction
+    for result in (
+        *(memory.get(ids=[]), memory.query(limit=1), memory.write(memories=[])),
+        *(memory.update(id="m", patch={}), memory.delete(ids=[])),
+        *(infer.trajectory(messages=[]), infer.reflect(subject={}), infer.deliberate(problem={})),
+        *(infer.cache_lookup(key={}), infer.cache_write(key={}), infer.cache_invalidate(tags=[])),
+    ):
+        assert_type(result, Pending[NodeResult])
+    for acted in (act.mcp(operation="discover"), act.observe(result={}), act.output(message={})):
+        assert_type(acted, Pending[JsonValue])
+
+
+def every_flow(client: Ditto) -> None:
+    """What the flows give, as it is read."""
+    assert_type(client.skill(sources=[]).get().output, Context)
+    assert_type(client.tool(scope=SCOPE, call={}).get().observation, Observation)
+    assert_type(client.mcp(scope=SCOPE, request={}).get().observation, Observation | None)
+
+
+async def every_node_awaited(client: AsyncDitto) -> None:
+    """The same table, awaited."""
+    assert_type(await client.context.compress(scope=SCOPE), Receipt | Context | None)
+    assert_type(await client.context.select(scope=SCOPE), Receipt | ContextSelection | None)
+    assert_type(await client.retrieval.search(query={}), NodeResult)
+    assert_type(await client.infer.deliberate(problem={}), NodeResult)
+    assert_type(await client.interaction.observe(result={}), JsonValue)
+    assert_type(await client.result("id"), JsonValue)
+    assert_type(await client.summarize(scope=SCOPE, max_tokens=9, model={}), Summarized)
+    assert_type(client.stream(["id"], "0", bool), AsyncGenerator[Event, None])
 
 
 async def async_calls(client: AsyncDitto) -> None:
