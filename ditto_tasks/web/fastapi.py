@@ -3,7 +3,7 @@
 # annotations are evaluated: FastAPI reads them, and some name what is known only when a router is made
 
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Mapping
-from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Final
@@ -12,6 +12,8 @@ from fastapi import APIRouter, Depends, Header, HTTPException, Path, Query, Requ
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from sse_starlette import EventSourceResponse, ServerSentEvent
+from sse_starlette.sse import SendTimeoutError
+from starlette.types import Receive, Scope, Send
 
 from ditto_tasks.client import Event
 from ditto_tasks.errors import DittoError
@@ -109,7 +111,15 @@ def _closing(service: WebService) -> Callable[[object], AbstractAsyncContextMana
 
 def event_stream(events: AsyncGenerator[Event, None]) -> EventSourceResponse:
     """The answer that sends these events; a reader that takes none for a while is let go."""
-    return EventSourceResponse(_frames(events), ping=PING_S, send_timeout=SEND_S)
+    return _EventStream(_frames(events), ping=PING_S, send_timeout=SEND_S)
+
+
+class _EventStream(EventSourceResponse):
+    """A reader that takes nothing is no error of the application: the connection is closed."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with suppress(SendTimeoutError):
+            await super().__call__(scope, receive, send)
 
 
 async def _frames(events: AsyncGenerator[Event, None]) -> AsyncIterator[ServerSentEvent]:

@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import json
 from contextlib import ExitStack
 from uuid import uuid4
 
@@ -13,7 +14,8 @@ from support.web import ANN, BOB, application, browsing, server_sent, serving
 
 from ditto_tasks.client import AsyncDitto
 from ditto_tasks.errors import DittoError
-from ditto_tasks.web import AnswerBody, StreamLimits, WebService
+from ditto_tasks.keys import Keys
+from ditto_tasks.web import AnswerBody, StreamLimits, WebService, fastapi
 
 WAIT_S = 30.0
 ITEMS = [{"id": "a", "content": "text"}]
@@ -88,6 +90,30 @@ def test_a_stream_lasts_no_longer_than_it_may(deployed):
     app = application(deployed.settings, streams=StreamLimits(longest_s=0.5))
     with serving(app) as url, browsing(url, ANN) as ann, ann.stream("GET", ask(ann)) as response:
         assert "end" not in {event.get("event") for event in server_sent(response)}
+
+
+def test_a_silent_stream_says_that_it_is_there(deployed, monkeypatch):
+    """Every so often a comment, which an EventSource passes over."""
+    monkeypatch.setattr(fastapi, "PING_S", 1)
+    app = application(deployed.settings)
+    with serving(app) as url, browsing(url, ANN) as ann, ann.stream("GET", ask(ann)) as response:
+        comments = (line for line in response.iter_lines() if line.startswith(": ping"))
+        assert [next(comments)[:6] for _ in range(2)] == [": ping"] * 2
+
+
+def test_a_reader_that_takes_nothing_is_let_go(deployed, broker, monkeypatch):
+    """A client that keeps its connection and reads no more gives its place and the connection back."""
+    monkeypatch.setattr(fastapi, "SEND_S", 1)
+    app = application(deployed.settings, streams=StreamLimits(per_tenant=1))
+    with serving(app) as url, browsing(url, ANN) as ann:
+        events = ask(ann)
+        task = events.split("/")[2]
+        for _ in range(24):
+            fields = {"type": "text_delta", "data": json.dumps("x" * 1_000_000)}
+            broker.xadd(Keys("default").events(task), fields)
+        with ann.stream("GET", events):  # and takes nothing of it
+            eventually(lambda: readers(broker) == 0 and opens(ann, ask(ann)), WAIT_S)
+        broker.delete(Keys("default").events(task))
 
 
 def test_a_reader_who_left_before_the_first_event_gives_the_place_back(deployed):
