@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 DOCUMENTS = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
 EXPECTED = {
     *("architecture", "operations", "tasks", "extending", "decisions", "glossary", "benchmarks"),
-    *("conversations", "web"),
+    *("conversations", "web", "graphs"),
 }
 FOLDERS = "ditto_tasks|config|docs|docker|tests|examples|benchmarks|.ci"
 README_LINES = 150

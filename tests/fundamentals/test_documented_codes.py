@@ -1,4 +1,4 @@
-"""Every error code is a promise, so it stands in docs/tasks.md or docs/operations.md."""
+"""Every error code is a promise, so it stands in docs/tasks.md, docs/graphs.md or docs/operations.md."""
 
 import ast
 import re
@@ -8,7 +8,7 @@ import pytest
 from support.source import ROOT
 
 PACKAGE = ROOT / "ditto_tasks"
-PAGES = ("tasks.md", "operations.md")
+PAGES = ("tasks.md", "graphs.md", "operations.md")
 CODE = re.compile(r"[A-Z]+(_[A-Z]+)+")
 ONE_WORD = re.compile(r"[A-Z]{4,}")
 RAISED = re.compile(r"(Error|Cancelled|DeadLettered|OutcomeUnknown)$")
@@ -59,7 +59,7 @@ def all_codes() -> set[str]:
 
 
 def test_every_code_is_documented() -> None:
-    """Each code that the package knows is a word of one of the two pages."""
+    """Each code that the package knows is a word of one of the three pages."""
     words = {word for page in PAGES for word in re.findall(r"\w+", (ROOT / "docs" / page).read_text("utf-8"))}
     assert sorted(all_codes() - words) == []
 
