@@ -16,9 +16,11 @@ MESSAGES = [{"role": "user", "content": "shout"}]
 MODEL = {"model": "m"}
 
 
-def model_of(tenant, flow):
-    """What the application chooses: a model for ann, none for others."""
-    return {"model": MODEL} if tenant == "ann" and flow in ("react", "summarize") else {}
+def chosen(tenant, flow):
+    """What the application chooses: a model for ann and one item at most, nothing for others."""
+    if tenant != "ann":
+        return {}
+    return {"rag": {"limit": 1}, "react": {"model": MODEL}, "summarize": {"model": MODEL}}.get(flow, {})
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +31,7 @@ def running():
 
 @pytest.fixture(scope="module")
 def url(running):
-    app = application(running.settings, flow_options=model_of, max_body_bytes=64 * 1024)
+    app = application(running.settings, flow_options=chosen, max_body_bytes=64 * 1024)
     with serving(app) as address:
         yield address
 
@@ -85,8 +87,8 @@ def ids(http, session):
 
 
 def test_flows_on_a_sessions_context(ann, session):
-    """rag, skill, tool and mcp work on the stored state of the tenant's session."""
-    rag = succeeded(ann, f"{session}/flows/rag", {"query": "green?", "limit": 1})
+    """rag, skill, tool and mcp work on the session's stored state; what the application has chosen wins."""
+    rag = succeeded(ann, f"{session}/flows/rag", {"query": "green?", "limit": 2})
     assert rag["output"]["selectedItemIds"] == ["b"]
     succeeded(ann, f"{session}/flows/skill", {"sources": [{"id": "s", "content": "skill"}]})
     tool = succeeded(ann, f"{session}/flows/tool", {"call": CALL})

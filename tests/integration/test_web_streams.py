@@ -135,6 +135,21 @@ def test_a_reader_who_left_before_the_first_event_gives_the_place_back(deployed)
     asyncio.run(lasting())
 
 
+def test_a_stream_that_has_ended_holds_no_place(deployed):
+    """Not even while whoever read it still has it."""
+
+    async def ended():
+        async with AsyncDitto(deployed.settings) as client:
+            service = WebService(client, streams=StreamLimits(per_tenant=1, longest_s=0.2))
+            task = await service.answer("ann", "s", AnswerBody(question="?", create=True))
+            held = await service.events("ann", task, None)
+            assert "end" not in [event.type async for event in held]
+            await (await service.events("ann", task, None)).aclose()
+            await service.close()
+
+    asyncio.run(ended())
+
+
 def opens(http, events):
     """Whether a stream opens; it is closed again."""
     with http.stream("GET", events) as response:
