@@ -16,6 +16,7 @@ from ditto_tasks.batch.rows import PLAN, BatchRows
 from ditto_tasks.batch.running import open_run
 from ditto_tasks.batch.schedule import beat_schedule
 from ditto_tasks.batch.tasks import compress, scan
+from ditto_tasks.belongings import ROW
 from ditto_tasks.canonical import scope_key
 from ditto_tasks.celery import DittoCelery
 from ditto_tasks.embedded import EmbeddedServer
@@ -26,7 +27,7 @@ from ditto_tasks.models import Scope, to_wire
 from ditto_tasks.settings import default_settings
 from ditto_tasks.settings.runtime import Batch, Nightly
 from ditto_tasks.task import TaskCall, TaskOptions
-from ditto_tasks.tenants import owner_key
+from ditto_tasks.tenants import owner_key, owner_keys
 
 RUN = "r1"
 SESSION = "a:1"
@@ -61,6 +62,16 @@ def test_what_is_over_or_only_planned_is_no_end(rows: BatchRows) -> None:
     assert (rows.get(["scope:1", "scope:2"]), list(rows.final())) == ([OVER, None], [])
     rows.plan(Row(scope="scope:1", status="would-compress"), Scope(session_id=SESSION))
     assert (rows.get(["scope:1"]), list(rows.final())) == ([None], [])
+
+
+def test_what_is_planned_is_noted_as_its_sessions(rows: BatchRows, broker: "redis.Redis") -> None:
+    """An erasure finds the row by the list of its session, with a TTL, however the commit ends."""
+    scope, keys = Scope(session_id=SESSION), Keys("default")
+    session, tenant = owner_keys(SESSION)
+    rows.plan(Row(scope=scope_key(scope), status="would-compress"), scope)
+    assert broker.zrange(keys.owned(session), 0, -1) == [f"{ROW}{rows.key}:{scope_key(scope)}".encode()]
+    assert broker.zrange(keys.owned(tenant), 0, -1) == [session.encode()]
+    assert broker.ttl(keys.owned(session)) > 0
 
 
 def test_a_run_keeps_to_its_request_and_its_keys_expire(rows: BatchRows, broker: "redis.Redis") -> None:
