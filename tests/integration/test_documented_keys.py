@@ -54,7 +54,7 @@ def use(ditto: Ditto) -> None:
     graph = Graph("g", [GraphNode("a", "CONTEXT.LOAD", scope="run")])
     ditto.run(graph, scope=SESSION).get(RESULT_TIMEOUT_S)
     once = Loop("l", {"g": graph}, bind="keys.state", update="keys.update", done="keys.done")
-    with pytest.raises(PipelineError, match="UNKNOWN_BINDING"):  # the worker lacks them, which leaves keys too
+    with pytest.raises(PipelineError, match="UNKNOWN_BINDING"):  # the worker lacks them
         ditto.run(once, scope=SESSION).get(RESULT_TIMEOUT_S)
 
 

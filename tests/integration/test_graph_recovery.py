@@ -1,6 +1,7 @@
 """Runs of graphs whose nodes are lost, late or killed: every run ends, and nothing settled is repeated."""
 
-from uuid import uuid4
+import base64
+import json
 
 import pytest
 import redis
@@ -9,7 +10,7 @@ from support.graph_kills import kill_workers
 from support.graphs import constant, graph_deployment
 from support.polling import eventually
 
-from ditto_tasks.client.graphs import graph_call, shard_for
+from ditto_tasks.client.graphs import run_call, shard_for
 from ditto_tasks.client.sync import Ditto
 from ditto_tasks.errors import PipelineError
 from ditto_tasks.pipelines.graph_records import Opening
@@ -68,6 +69,19 @@ def test_a_lost_node_is_handed_out_again_under_its_id(running, client, broker, w
     assert started == ["first", "ask"]
 
 
+def test_a_nodes_message_holds_ids_and_no_content(client, broker):
+    """Neither the run's input, nor what it depends on, nor its own constant input is sent."""
+    said = {"messages": [{"role": "user", "content": "canary"}]}
+    ask = GraphNode("ask", "INFER.REASONING.SAMPLE", dependencies=("first",), input=said)
+    run = client.run(Graph("quiet", [constant("first", "canary"), ask]), {"x": "canary"})
+    [message] = eventually(lambda: broker.lrange("ditto.infer", 0, -1), WAIT_S)
+    sent = json.loads(message)
+    assert sent["headers"]["id"] == f"{run.id}.ask"
+    assert b"deadlineMs" in base64.b64decode(sent["body"])
+    assert b"canary" not in message + base64.b64decode(sent["body"])
+    run.cancel()
+
+
 def test_a_node_that_is_only_late_is_left_alone(client, broker, waiting):
     """Within the quiet time nothing is handed out again, and each time doubles it."""
     sweep_all(client, quiet_ms=60_000)
@@ -99,9 +113,9 @@ def test_a_cancelled_runs_queued_node_asks_no_model_and_is_ready_for_a_resume(ru
 
 def test_a_run_whose_client_died_at_its_start_goes_on(client):
     """It was recorded, and nothing of it was sent: the owner of its shard does that."""
-    call = graph_call(str(uuid4()), Graph("begun", [constant("a")]), None, None, None)
+    call = run_call(Graph("begun", [constant("a")]), None, {})
     shard = shard_for(client.app, call.run, None)
-    client.app.graphs.records.open(Opening(call.run, call.graph, None, shard, 60_000, 8))
+    client.app.graphs.records.open(Opening(call.run, call.what, None, shard, 60_000, 8))
     assert client.result(call.run).get(WAIT_S) == {"runId": call.run, "graph": "begun"}
 
 

@@ -5,10 +5,11 @@ from typing import assert_type
 
 from ditto_tasks import AsyncDitto, Ditto, NodeResult, Scope
 from ditto_tasks.client import AsyncPending, Event, Pending, Receipt
+from ditto_tasks.client.sync import PendingLoop, PendingRun
 from ditto_tasks.context import Context, ContextSelection
 from ditto_tasks.interaction.values import Observation
 from ditto_tasks.json_values import JsonValue
-from ditto_tasks.pipelines import Answer, ReactResult, Search, Summarized
+from ditto_tasks.pipelines import Answer, Graph, Loop, ReactResult, Search, Summarized, run_graph
 
 SCOPE = Scope(session_id="s")
 
@@ -32,6 +33,26 @@ def sync_calls(client: Ditto) -> None:
     assert_type(client.react(messages=[], timeout_ms=1), Pending[ReactResult])
     assert_type(client.summarize(scope=SCOPE, max_tokens=9, model={}).get(), Summarized)
     assert_type(client.rag(scope=SCOPE, query="q").get().output, ContextSelection)
+
+
+def graphs_and_loops(client: Ditto, graph: Graph, loop: Loop) -> None:
+    """A graph's run gives outputs by node, a loop's its state."""
+    run = client.run(graph, {"a": 1}, scope=SCOPE, run_id="r", timeout_ms=1)
+    assert_type(run, PendingRun)
+    assert_type(run.get(1.0), dict[str, JsonValue])
+    assert_type(run.outputs(["a"]), dict[str, JsonValue])
+    assert_type(client.run(loop, {}), PendingLoop)
+    assert_type(client.run(loop).get(), JsonValue)
+    assert_type(client.resume("r").get(), dict[str, JsonValue])
+    assert_type(client.resume_loop("r").state(), JsonValue)
+    assert_type(run_graph(graph, None, lambda node, wire: {node: wire}), dict[str, JsonValue])
+
+
+async def graphs_and_loops_awaited(client: AsyncDitto, graph: Graph, loop: Loop) -> None:
+    """The same, awaited."""
+    assert_type(await client.run(graph), dict[str, JsonValue])
+    assert_type(await client.run(loop), JsonValue)
+    assert_type(await client.run(graph).outputs(), dict[str, JsonValue])
 
 
 def every_node(client: Ditto) -> None:
