@@ -132,6 +132,14 @@ def test_own_containers_can_do_little(stack: dict[str, Any], name: str) -> None:
     assert service["security_opt"] == ["no-new-privileges:true"]
 
 
+def test_services_of_models_can_be_named_from_outside(stack: dict[str, Any]) -> None:
+    """A model and an embedding reach every worker by the caller's environment; unset they are empty."""
+    for name in (*WORKERS, "memory"):
+        environment = stack["services"][name]["environment"]
+        for variable in ("DITTO_WORKER_INFER_MODEL", "DITTO_WORKER_RETRIEVAL_EMBEDDING_MODEL"):
+            assert environment[variable] == "", name
+
+
 def test_the_servers_start_without_the_rest(stack: dict[str, Any]) -> None:
     """`docker compose up valkey postgres qdrant` starts these three and what makes their credentials."""
     assert _needed(stack, PORTS) == {*PORTS, "init"}
