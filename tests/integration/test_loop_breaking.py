@@ -1,0 +1,135 @@
+"""What a careless or unlucky user does to loops: erasure, large states, late ends, odd functions."""
+
+from collections.abc import Iterator
+from uuid import uuid4
+
+import pytest
+import redis
+from click.testing import CliRunner
+from support.flows import FlowDeployment
+from support.graphs import constant, graph_deployment, load
+from support.graphs_extension import RAN
+from support.polling import eventually
+
+from ditto_tasks import Ditto
+from ditto_tasks.cli import celery_group
+from ditto_tasks.errors import Cancelled, DittoError, PipelineError
+from ditto_tasks.pipelines.graphs import Graph
+from ditto_tasks.pipelines.loops import Loop
+
+WAIT_S = 60.0
+FUNCTIONS = {"bind": "test.first item", "update": "test.count", "done": "test.enough"}
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[FlowDeployment]:
+    with graph_deployment() as deployed, deployed.worker():
+        yield deployed
+
+
+@pytest.fixture(scope="module")
+def client(running: FlowDeployment) -> Iterator[Ditto]:
+    with Ditto(running.settings) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def broker(running: FlowDeployment) -> Iterator[redis.Redis]:
+    with redis.Redis.from_url(running.server.redis_url(0), decode_responses=True) as opened:
+        yield opened
+
+
+@pytest.fixture
+def key() -> str:
+    return f"k{uuid4().hex}"
+
+
+def waiting() -> Loop:
+    return Loop("waits", {"only": Graph("only", [load("slow", binding="test.wait")])}, **FUNCTIONS)
+
+
+def quick() -> Loop:
+    return Loop("quick", {"only": Graph("only", [constant("a")])}, **FUNCTIONS)
+
+
+def test_an_erased_session_leaves_nothing_of_its_loops(
+    running: FlowDeployment, client: Ditto, broker: redis.Redis, key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Erased in the middle of an iteration: record, state and outputs are gone and stay so."""
+    for name, value in running.variables.items():
+        monkeypatch.setenv(name, value)
+    session = f"acme:{uuid4()}"
+    run = client.run(waiting(), {"key": key, "wanted": 3}, scope={"sessionId": session})
+    eventually(lambda: broker.exists(RAN + key), WAIT_S)
+    erased = CliRunner().invoke(celery_group, ["erase", "--session", session])
+    assert erased.exit_code == 0, erased.output
+    broker.set(f"test:go:{key}", 1, ex=600)
+    client.run(quick(), {"wanted": 2}).get(WAIT_S)  # the worker goes on
+    kept = (":erased:", ":cancel:", ":of:root:")  # what refuses late work, and ids of tasks
+    assert [name for name in broker.scan_iter(f"*{run.id}*") if not any(part in name for part in kept)] == []
+    assert client.app.run_records.load(run.id) is None
+
+
+def test_a_state_of_megabytes_goes_round(client: Ditto) -> None:
+    """It is kept or refused by a typed error, and the run ends."""
+    run = client.run(quick(), {"wanted": 2, "large": "x" * 3_000_000})
+    try:
+        state = run.get(WAIT_S)
+    except DittoError as refused:
+        assert refused.code == "RESULT_TOO_LARGE"  # noqa: PT017 -- either is fine
+        return
+    assert len(state["large"]) == 3_000_000
+
+
+def test_a_loop_whose_iteration_ended_after_a_cancel_goes_on(
+    client: Ditto, broker: redis.Redis, key: str
+) -> None:
+    """The iteration's last node settled when the loop had ended: resumed, that is not repeated."""
+    run = client.run(waiting(), {"key": key, "wanted": 1})
+    eventually(lambda: broker.exists(RAN + key), WAIT_S)
+    client.app.loops.fail(run.id, Cancelled())
+    broker.set(f"test:go:{key}", 1, ex=600)
+    eventually(lambda: client.app.run_records.load(run.id).nodes[0].state != "running", WAIT_S)
+    assert client.resume_loop(run.id).get(WAIT_S)["rounds"] == 1
+    assert broker.llen(RAN + key) == 1
+
+
+@pytest.mark.parametrize("times", [1, 5])
+def test_many_loops_at_once_end(client: Ditto, times: int) -> None:
+    """Thirty loops side by side go round as often as each asked."""
+    runs = [client.run(quick(), {"wanted": 1 + at % 4}) for at in range(6 * times)]
+    assert [run.get(WAIT_S)["rounds"] for run in runs] == [1 + at % 4 for at in range(6 * times)]
+
+
+def test_a_resumed_loop_keeps_its_owner(client: Ditto, broker: redis.Redis) -> None:
+    """Its tenant and its iteration's are known as long as the records."""
+    bad = Loop("bad", {"only": Graph("only", [load("bad", binding="test.fail")])}, **FUNCTIONS)
+    run = client.run(bad, {"wanted": 1}, scope={"sessionId": f"acme:{uuid4()}"}, timeout_ms=1_000)
+    with pytest.raises(PipelineError):
+        run.get(WAIT_S)
+    client.resume_loop(run.id, timeout_ms=86_400_000)
+    record_ms = broker.pttl(f"ditto:default:loop:{run.id}")
+    assert record_ms > 86_400_000
+    assert broker.pttl(f"ditto:default:tenant:{run.id}") >= record_ms - 5_000
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"graphs": {}},
+        {"graphs": {"a": Graph("a", [constant("a")]), "b": Graph("b", [constant("b")])}},
+        {"bind": "nobody's"},
+        {"max_iterations": 0},
+        {"max_iterations": True},
+        {"graphs": {"a": {"name": "a", "nodes": []}}},
+        {"more": 1},
+    ],
+    ids=str,
+)
+def test_a_loop_that_cannot_run_cannot_be_made(more: dict[str, object]) -> None:
+    """The error is typed and names a path."""
+    fields = {"graphs": {"only": Graph("only", [constant("a")])}, **FUNCTIONS, **more}
+    with pytest.raises(PipelineError) as caught:
+        Loop("bad", **fields)
+    assert caught.value.code in ("INVALID_INPUT", "UNKNOWN_BINDING")
+    assert str(caught.value.details["path"]).startswith("/")
