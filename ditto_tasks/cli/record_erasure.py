@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, TypeAlias, cast
+from typing import TYPE_CHECKING, Final, TypeAlias, cast, get_args
 
 from ditto_tasks.belongings import CALL, EFFECT, ROW, TASK
 from ditto_tasks.cli.deployment import OpenDeployment
@@ -20,8 +20,10 @@ from ditto_tasks.errors import DittoError
 from ditto_tasks.json_values import decode
 from ditto_tasks.keys import Keys
 from ditto_tasks.models import Scope
+from ditto_tasks.pipelines.run_index import RecordKind
 from ditto_tasks.redis_replies import text
 from ditto_tasks.state.erasure import ContextSubject
+from ditto_tasks.tenants import owner_key, tenant_of
 from ditto_tasks.worker.consumer import read_body
 from ditto_tasks.worker.dead_letters import DeadLetter, ReadingChannel, drop, letters
 from ditto_tasks.worker.guard import open_envelope
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
 Entries: TypeAlias = list[tuple[bytes, dict[bytes, bytes]]]
 
 GRAPH_PARTS: Final = ("outputs", "ready", "flight")  # beside the record of a graph's run
+RUN_KINDS: Final = get_args(RecordKind)
+PAGE: Final = 500  # runs a round trip
 SESSION: Final = "session:"
 
 
@@ -90,10 +94,14 @@ class RecordErasure:
     def erase(self, found: Found) -> None:
         """Remove it; tasks that have not run yet will not, and their callers are told."""
         for task in found.tasks:
-            for record in (self._names.pipeline(task), self._names.graph(task)):
+            for record in (self._names.pipeline(task), self._names.graph(task), self._names.loop(task)):
                 tracked = self._broker.hget(record, "list")
                 if tracked:
                     self._broker.zrem(text(tracked), task)
+        for listed in self._lists_of_runs():
+            for start in range(0, len(found.tasks), PAGE):
+                page = found.tasks[start : start + PAGE]
+                self._broker.zrem(listed, *(f"{kind}:{task}" for task in page for kind in RUN_KINDS))
         for key, name in found.rows:
             self._broker.hdel(key, name, f"plan:{name}")
         for letter in found.letters:
@@ -113,6 +121,12 @@ class RecordErasure:
         counts["dead letters"] = sum(self._is_theirs(letter, gone) for letter in self._dead())
         return counts
 
+    def _lists_of_runs(self) -> list[str]:
+        subject = self._subject
+        tenant = subject.tenant or tenant_of({"sessionId": subject.session})
+        owners = [None] if tenant is None else [None, owner_key("tenant", tenant)]
+        return [self._names.runs(owner) for owner in owners]
+
     def _leave_tombstones(self, keys: Sequence[str]) -> None:
         leave_tombstones(self._broker, keys)
         self._results.mark(keys)
@@ -125,6 +139,7 @@ class RecordErasure:
             "calls": [names.tenant(task) for task in tasks],
             "pipelines": [names.pipeline(task) for task in tasks],
             "graphs": [key for task in tasks for key in _graph(names, task)],
+            "loops": [names.loop(task) for task in tasks],
             "traces": [names.trace(task) for task in tasks],
             "events": [names.events(task) for task in tasks],
             "effects": list(effects),

@@ -5,13 +5,15 @@ from uuid import uuid4
 
 import pytest
 import redis
+from click.testing import CliRunner
 from support.graphs import constant, execute, graph_deployment, load
 from support.graphs_extension import RAN
 from support.polling import eventually
 
+from ditto_tasks.cli import celery_group
 from ditto_tasks.client.aio import AsyncDitto
 from ditto_tasks.client.sync import Ditto
-from ditto_tasks.errors import Cancelled, PipelineError
+from ditto_tasks.errors import Cancelled, ContextError, PipelineError
 from ditto_tasks.pipelines.graphs import Graph
 from ditto_tasks.pipelines.loop_runs import sweep_loops
 from ditto_tasks.pipelines.loops import Loop, iteration_id, run_loop
@@ -20,6 +22,7 @@ WAIT_S = 60.0
 FUNCTIONS = {"bind": "test.first item", "update": "test.count", "done": "test.enough"}
 EVEN = Graph("even", [constant("a", "e"), load("b", "a")])
 ODD = Graph("odd", [constant("c", "o")])
+WAITING = Graph("waiting", [load("a", binding="test.wait")])
 
 
 @pytest.fixture(scope="module")
@@ -146,6 +149,31 @@ def test_going_on_twice_at_once_changes_nothing(client, key, broker):
             sweep_loops(shard, client.app.loops)
     assert pending.get(WAIT_S)["rounds"] == 4
     assert broker.llen(RAN + key) == 4
+
+
+@pytest.mark.parametrize("by", ["session", "tenant"])
+def test_an_erased_session_leaves_nothing_of_its_loops(running, client, key, broker, by):
+    """Erased in its second round: record, iterations, outputs and lists are gone, and none comes back."""
+    tenant = f"t{uuid4().hex}"
+    both = Loop("both", {"even": EVEN, "odd": WAITING}, select="test.even or odd", **FUNCTIONS)
+    asked = {"wanted": 3, "key": key}
+    pending = client.run(both, asked, scope={"sessionId": f"{tenant}:s"})
+    eventually(lambda: broker.exists(RAN + key), WAIT_S)
+    assert [run.id for run in client.app.run_records.list(tenant=tenant).runs] == [pending.id]
+    subject = f"{tenant}:s" if by == "session" else tenant
+    erased = CliRunner().invoke(celery_group, ["erase", f"--{by}", subject], env=dict(running.variables))
+    assert erased.exit_code == 0, erased.output
+    broker.set(f"test:go:{key}", 1, ex=600)
+    with pytest.raises(ContextError, match="ERASED"):
+        pending.get(WAIT_S)
+    client.run(loop(constant("x")), {"wanted": 1}).get(WAIT_S)  # the worker goes on
+    kept = (":erased:", ":of:root:")  # what refuses late work, and ids of tasks
+    left = [name for name in broker.scan_iter(f"*{pending.id}*") if not any(part in name for part in kept)]
+    assert left == []
+    listed = [
+        member for name in broker.scan_iter("ditto:default:runs*") for member in broker.zrange(name, 0, -1)
+    ]
+    assert [member for member in listed if pending.id in member] == []
 
 
 def test_the_async_client_has_the_same_loops(running):
