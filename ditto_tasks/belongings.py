@@ -8,6 +8,7 @@ server's clock. Names are hashes and ids, so that the lists themselves tell nobo
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cache
 from typing import Final
 
 from ditto_tasks.keys import Keys
@@ -31,4 +32,10 @@ def notes(keys: Keys, owners: tuple[str, ...], name: str) -> Iterable[tuple[str,
 
 def note_script() -> str:
     """Lua that adds ARGV[2] to the list KEYS[1] for ARGV[1] ms."""
-    return lua_source("ditto_tasks", "note")
+    return noting_script("note")
+
+
+@cache
+def noting_script(name: str) -> str:
+    """A script of this package that adds to such lists."""
+    return lua_source("ditto_tasks", "noting") + lua_source("ditto_tasks", name)

@@ -14,8 +14,9 @@ from celery.app.amqp import AMQP
 from kombu import Exchange
 from kombu.utils.uuid import uuid
 
+from ditto_tasks.admission import Admission, Gate, before_publish
 from ditto_tasks.batch.schedule import BATCH_NODES, beat_schedule
-from ditto_tasks.coordination import Admission, BrokerClient, Coordination
+from ditto_tasks.coordination import BrokerClient, Coordination
 from ditto_tasks.dependencies import Dependencies
 from ditto_tasks.errors import SettingsError
 from ditto_tasks.extensions import ExtensionFactory, load_factory
@@ -138,9 +139,12 @@ class DittoCelery(Celery):
         check_order(publish, options)
         check_size(publish, {key: options.get(key) for key in ("chord", "chain", "link", "link_error")})
         task_id = options.get("task_id") or uuid()
-        self._admit(task_id, publish, options)
+        gate = self._gate(task_id, publish, options)
         checked = {**publish.options(name, options), "task_id": task_id}
-        with self.traces.publishing(name, task_id, options.get("root_id"), checked["headers"]):
+        with (
+            self.traces.publishing(name, task_id, options.get("root_id"), checked["headers"]),
+            before_publish(gate),
+        ):
             return super().send_task(name, publish.args, publish.kwargs, **checked)
 
     def _look_after_pipelines(self, shards: frozenset[int], **_signal: object) -> None:
@@ -191,7 +195,7 @@ class DittoCelery(Celery):
         if hasattr(backend, "client"):
             backend.client.expire(backend.get_key_for_task(task_id), seconds)
 
-    def _admit(self, task_id: str, publish: Publish, options: Mapping[str, Any]) -> None:  # Celery's edge
+    def _gate(self, task_id: str, publish: Publish, options: Mapping[str, Any]) -> Gate:  # Celery's edge
         shards, results = self.settings.runtime.shards, self.settings.runtime.results
         if publish.queue is not None and self._shards_checked_by != os.getpid():
             self.coordination.check_shard_count(shards.count)
@@ -206,7 +210,7 @@ class DittoCelery(Celery):
             ttl_ms=results.expires_ms + self.settings.runtime.pipelines.deadline_ms,
             in_canvas=root_id != task_id or any(options.get(name) for name in ("chain", "chord", "link")),
         )
-        self.coordination.admit(admission, max_depth=shards.max_depth)
+        return self.coordination.gate(admission, max_depth=shards.max_depth)
 
     @contextmanager
     def _broker_client(self) -> Iterator[BrokerClient]:

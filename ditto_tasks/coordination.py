@@ -7,12 +7,12 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from ditto_tasks.belongings import CALL, CANVAS_TTL_MS, TASK, note_script, notes
-from ditto_tasks.errors import Cancelled, ContextError, DittoError, PublishError
+from ditto_tasks.admission import Admission, Gate
+from ditto_tasks.belongings import CANVAS_TTL_MS, TASK, note_script
+from ditto_tasks.errors import Cancelled, DittoError, PublishError
 from ditto_tasks.keys import Keys
 from ditto_tasks.redis_replies import clock_ms, text
 from ditto_tasks.sharding import DEPLOYMENT_KEY
-from ditto_tasks.tenants import owners_of
 
 CANCEL_TTL_MS: Final = 86_400_000  # a task that has not started a day after its cancel will run
 
@@ -23,7 +23,6 @@ class Pipeline(Protocol):
     def eval(self, script: str, numkeys: int, *keys_and_args: str | bytes | int) -> object: ...
     def exists(self, *keys: str) -> object: ...
     def get(self, key: str) -> object: ...
-    def llen(self, key: str) -> object: ...
     def set(self, key: str, value: str | int, *, px: int | None = None, nx: bool = False) -> object: ...
     def time(self) -> object: ...
     def execute(self) -> list[object]: ...
@@ -36,28 +35,11 @@ class BrokerClient(Protocol):
     def get(self, key: str) -> bytes | str | None: ...
     def set(self, key: str, value: str, *, px: int) -> object: ...
     def eval(self, script: str, numkeys: int, *keys_and_args: str | bytes | int) -> object: ...
+    def register_script(self, script: str) -> Callable[..., object]: ...
     def delete(self, *names: str) -> object: ...
     def zrange(self, name: str, start: int, end: int) -> Sequence[bytes]: ...
     def zrem(self, name: str, *values: str) -> object: ...
     def xread(self, streams: Mapping[str, str], *, block: int) -> object: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Admission:
-    """One call that is about to be published: whose it is, and for how long that is to be known."""
-
-    task_id: str
-    root_id: str
-    shard_queue: str | None
-    session: str | None
-    tenant: str | None
-    ttl_ms: int
-    in_canvas: bool = False  # other tasks belong to it, whose effects are known for longer
-
-    @property
-    def owners(self) -> tuple[str, ...]:
-        """Whose records it makes."""
-        return owners_of(self.session, self.tenant)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,38 +72,15 @@ class Coordination:
                 {"deployment": stored, "settings": count},
             )
 
+    def gate(self, call: Admission, *, max_depth: int) -> Gate:
+        """What the call passes before it is published, or with its message."""
+        return Gate(call, self._keys, max_depth)
+
     def admit(self, call: Admission, *, max_depth: int) -> None:
-        """Before a publish, in one round trip: note whose call it is, and refuse a shard that is full.
-
-        The note comes first: an erasure that is not seen here has not read its lists, and will find it.
-        """
-        owners = call.owners
-        if call.shard_queue is None and not owners:
-            return
-        with self.clients() as client, client.pipeline(transaction=False) as pipe:
-            if call.tenant is not None:
-                pipe.set(self._keys.tenant(call.task_id), call.tenant, px=call.ttl_ms)
-            self._note_owners(pipe, call, owners)
-            pipe.llen(call.shard_queue or "")
-            pipe.exists(*(self._keys.erased(owner) for owner in owners or ("",)))
-            *_, depth, erased = pipe.execute()
-            if erased and call.tenant is not None:
-                client.delete(self._keys.tenant(call.task_id))
-        if erased:
-            raise ContextError("ERASED", "the session or tenant was erased; late work is refused")
-        if isinstance(depth, int) and depth >= max_depth:
-            raise ContextError("QUEUE_FULL", "too many calls are waiting for this shard", {"depth": depth})
-
-    def _note_owners(self, pipe: Pipeline, call: Admission, owners: tuple[str, ...]) -> None:
-        ttl_ms = max(call.ttl_ms, CANVAS_TTL_MS) if call.in_canvas else call.ttl_ms
-        for key, name in notes(self._keys, owners, CALL + call.root_id):
-            pipe.eval(note_script(), 1, key, ttl_ms, name)
-        self._note_task(pipe, call.task_id, call.root_id)
-
-    def _note_task(self, pipe: Pipeline, task_id: str, root_id: str) -> None:
-        if root_id != task_id:
-            root = self._keys.caused(root_id)
-            pipe.eval(note_script(), 1, root, CANVAS_TTL_MS, TASK + task_id)
+        """Let a call in that has no message yet: note whose it is, and refuse it if its shard is full."""
+        if call.is_needed:
+            with self.clients() as client:
+                self.gate(call, max_depth=max_depth).check(client)
 
     def tenant(self, task_id: str) -> str | None:
         """The tenant that the sender of a task belonged to."""
@@ -158,7 +117,8 @@ class Coordination:
             keys = self._keys
             pipe.exists(keys.cancel(task_id), keys.cancel_root(root_id), keys.erased_root(root_id))
             pipe.time()
-            self._note_task(pipe, task_id, root_id)
+            if root_id != task_id:
+                pipe.eval(note_script(), 1, keys.caused(root_id), CANVAS_TTL_MS, TASK + task_id)
             cancelled, clock, *_ = pipe.execute()
         if cancelled:
             return Cancelled()

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 
+from ditto_tasks.admission import Admission
 from ditto_tasks.canonical import scope_key
 from ditto_tasks.celery import DittoCelery
-from ditto_tasks.coordination import Admission
 from ditto_tasks.errors import Cancelled
 from ditto_tasks.json_values import JsonValue
 from ditto_tasks.models import Scope, to_wire

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from celery import states
 
-from ditto_tasks.coordination import Admission
+from ditto_tasks.admission import Admission
 from ditto_tasks.errors import Cancelled, DittoError, PipelineError
 from ditto_tasks.models import Scope, from_wire
 from ditto_tasks.pipelines.base import AnswerStore

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ditto_tasks.coordination import Admission
+from ditto_tasks.admission import Admission
 from ditto_tasks.models import Scope
 from ditto_tasks.sharding import shard_queue
 from ditto_tasks.tenants import tenant_of

@@ -15,9 +15,11 @@ from celery.worker import request, state
 from celery.worker.consumer import Consumer
 from kombu import Queue
 from kombu.asynchronous.hub import Hub
+from kombu.connection import ConnectionPool
 from kombu.message import Message as AnyMessage
 from kombu.transport import redis as kombu_redis
 from kombu.transport.virtual.base import Base64, Message
+from kombu.transport.virtual.base import Channel as VirtualChannel
 from redis import Redis
 from redis.connection import Connection
 from support.shards import Deployment
@@ -40,6 +42,16 @@ def test_kombu_puts_new_messages_on_the_left() -> None:
     """kombu.transport.redis.Channel._put: LPUSH, so that the right end is the head that shards take."""
     assert "lpush(key, dumps(message))" in source(kombu_redis.Channel._put)
     assert "'BRPOP'" in source(kombu_redis.Channel._brpop_start)
+
+
+def test_kombu_publishes_through_put_and_makes_its_pool_of_a_connections_options() -> None:
+    """Channel.basic_publish: _put(queue, message, **kwargs), and ConnectionPool.new: _info(resolve=False)."""
+    assert "return self._put(routing_key, message, **kwargs)" in source(VirtualChannel.basic_publish)
+    assert "kwargs.pop('_publish_batch', None)" in source(kombu_redis.Channel._put)
+    assert "self._get_message_priority(message, reverse=False)" in source(kombu_redis.Channel._put)
+    assert "PooledConnection(self, **dict(self.connection._info(resolve=False)))" in source(
+        ConnectionPool.new
+    )
 
 
 def test_the_task_handler_asks_the_consumer_for_its_acknowledger() -> None:
