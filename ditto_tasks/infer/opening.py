@@ -19,6 +19,7 @@ from ditto_tasks.infer.stores.redis import RedisClient, RedisInferCache, TaskEve
 from ditto_tasks.infer.values import GenerationConfig
 from ditto_tasks.interaction.ledger import EffectLedger
 from ditto_tasks.interaction.stores.redis import RedisEffectStore
+from ditto_tasks.json_values import JsonObject
 from ditto_tasks.settings import Provider, Settings
 from ditto_tasks.state.redis import open_state_client
 
@@ -42,11 +43,23 @@ class WorkerInferNodes(InferNodes):
     ledger: EffectLedger | None = None
     deployment: str = ""
 
-    def events_of(self, task_id: str, root_id: str) -> Emit | None:
-        """Return where the events of a canvas's task go, or None without a broker."""
+    def events_of(self, task_id: str, root_id: str, step: str | None = None) -> Emit | None:
+        """Return where the events of a canvas's task go, or None without a broker.
+
+        What the model says in a ``step`` is told in the stream of the root as well.
+        """
         if self.client is None:
             return None
-        return TaskEvents(self.client, deployment=self.deployment, task_id=task_id, root_id=root_id)
+        own = TaskEvents(self.client, deployment=self.deployment, task_id=task_id, root_id=root_id)
+        if step is None:
+            return own
+        run = TaskEvents(self.client, deployment=self.deployment, task_id=root_id, step=step)
+
+        def both(event: JsonObject) -> None:
+            own(event)
+            run(event)
+
+        return both
 
     def ping(self) -> None:
         """Ask the broker's database; raises its client's errors."""

@@ -10,6 +10,7 @@ from ditto_tasks.interaction.base import EffectKey
 from ditto_tasks.interruptions import watched
 from ditto_tasks.json_values import JsonValue
 from ditto_tasks.models import to_wire
+from ditto_tasks.pipelines.steps import SAMPLE, step_of
 from ditto_tasks.task import Handler, TaskCall
 
 
@@ -38,7 +39,13 @@ def limits_of(call: TaskCall, nodes: object) -> InferCall:
         token=call.token,
         repeat_unknown=options.on_unknown == "repeat",
     )
-    return limits.with_records(once=once, emit=nodes.events_of(call.task_id, call.root_id))
+    return limits.with_records(once=once, emit=nodes.events_of(call.task_id, call.root_id, _spoken(call)))
+
+
+def _spoken(call: TaskCall) -> str | None:
+    """The step whose text is heard in its run's own stream: a sample of a flow that takes several."""
+    step = step_of(call.task_id, call.root_id)
+    return step if step is not None and step.startswith(f"{SAMPLE}-") else None
 
 
 HANDLERS: Mapping[str, Handler] = dict.fromkeys(NODE_TYPES, run)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import threading
 import time
 from collections.abc import Callable
 from typing import Final, Protocol, cast
@@ -86,7 +87,8 @@ class TaskEvents:
     """Emits one task's events to its stream; pieces of text that come fast are joined.
 
     A server that can't be reached silences the stream: following a task must not break it. The end of a
-    canvas by erasure silences it too; without a root the task is its own.
+    canvas by erasure silences it too; without a root the task is its own. With a ``step`` it is a run's
+    stream, which gets the text that the step's model says, and nothing else of it.
     """
 
     def __init__(
@@ -96,29 +98,47 @@ class TaskEvents:
         deployment: str,
         task_id: str,
         root_id: str | None = None,
+        step: str | None = None,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._client = client
         keys = Keys(deployment)
         self._where = [keys.events(task_id), keys.erased_root(root_id or task_id)]
+        self._step = step
         self._now = now
+        self._lock = threading.Lock()
         self._text: list[str] = []
         self._flushed_s = float("-inf")
         self._silent = False
 
     def __call__(self, event: JsonObject) -> None:
-        """Send the event, or keep its text for the next one."""
-        if event["type"] != "text_delta":
-            self._flush()
-            self._send(event)
-            return
-        self._text.append(str(event["text"]))
-        if self._now() - self._flushed_s >= GATHER_S:
+        """Send the event, or keep its text for a moment, in which more may come."""
+        with self._lock:
+            if event["type"] != "text_delta":
+                self._flush()
+                if self._step is None:
+                    self._send(event)
+                return
+            self._text.append(str(event["text"]))
+            if self._now() - self._flushed_s >= GATHER_S:
+                self._flush()
+            elif len(self._text) == 1:
+                self._flush_soon()
+
+    def _flush_soon(self) -> None:
+        """A model may pause for long: what it said before is heard meanwhile."""
+        timer = threading.Timer(GATHER_S, self._flush_kept)
+        timer.daemon = True
+        timer.start()
+
+    def _flush_kept(self) -> None:
+        with self._lock:
             self._flush()
 
     def _flush(self) -> None:
         if self._text:
-            self._send({"type": "text_delta", "text": "".join(self._text)})
+            step: JsonObject = {} if self._step is None else {"step": self._step}
+            self._send({"type": "text_delta", "text": "".join(self._text), **step})
             self._text.clear()
             self._flushed_s = self._now()
 
