@@ -62,7 +62,7 @@ def drawn(run: RunView, *, everything: bool = False) -> RenderableType:
 
 def listing(runs: Sequence[RunSummary], now_ms: int) -> Table:
     """Runs in a table."""
-    table = Table("run", "kind", "name", "state", "nodes", "age", "took", "error")
+    table = Table("run", "kind", "name", "state", "progress", "age", "took", "error")
     for run in runs:
         total = "?" if run.total is None else str(run.total)
         took = (run.ended_ms or now_ms) - run.opened_ms

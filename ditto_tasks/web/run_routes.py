@@ -8,6 +8,7 @@ from typing import Annotated, Final
 from ditto_tasks.client import AsyncDitto
 from ditto_tasks.models import to_wire
 from ditto_tasks.pipelines.graphs import Graph
+from ditto_tasks.pipelines.loops import Loop
 from ditto_tasks.pipelines.run_views import RunPage, RunView
 from ditto_tasks.web.fastapi import (
     LOCATION_HEADER,
@@ -44,10 +45,11 @@ SVG_HEADERS: Final[Mapping[str, str]] = {
 }
 
 
-def add_runs(routes: Routes, client: AsyncDitto, graphs: Mapping[str, Graph]) -> None:
+def add_runs(routes: Routes, client: AsyncDitto, graphs: Mapping[str, Graph | Loop]) -> None:
     """The routes of runs; only `graphs` can be started."""
     runs = RunService(client, routes.service, graphs)
     _add_reading(routes, runs)
+    _add_content(routes, runs)
     _add_changing(routes, runs)
     if graphs:
         _add_start(routes, runs)
@@ -79,6 +81,11 @@ def _add_reading(routes: Routes, runs: RunService) -> None:
         drawn = await runs.picture(tenant, run_id)
         return Response(drawn, 200, dict(SVG_HEADERS), media_type="image/svg+xml")
 
+
+def _add_content(routes: Routes, runs: RunService) -> None:
+    router, caller = routes.router, routes.caller
+    refused = problems(401, 403, 404, 422, 503)
+
     @router.get(
         "/runs/{run_id}/outputs/{node}",
         name="ditto_run_output",
@@ -87,6 +94,15 @@ def _add_reading(routes: Routes, runs: RunService) -> None:
     async def output(tenant: Annotated[str, caller], run_id: TaskId, node: NodeName) -> Response:
         """What a node of a graph gave, once it has; a failed NodeResult is an output, too."""
         return json_answer(200, await runs.output(tenant, run_id, node))
+
+    @router.get(
+        "/runs/{run_id}/state",
+        name="ditto_run_state",
+        responses={200: {"description": "The loop's state, as its functions made it"}, **refused},
+    )
+    async def state(tenant: Annotated[str, caller], run_id: TaskId) -> Response:
+        """The state of a loop, after the iterations that have ended."""
+        return json_answer(200, await runs.state(tenant, run_id))
 
 
 def _add_changing(routes: Routes, runs: RunService) -> None:

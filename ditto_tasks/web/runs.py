@@ -13,9 +13,11 @@ from ditto_tasks.canonical import canonical_json
 from ditto_tasks.celery import DittoCelery
 from ditto_tasks.client import AsyncDitto
 from ditto_tasks.client.controlling import cancel, resume, view_of
+from ditto_tasks.client.graphs import RunOptions, loop_state
 from ditto_tasks.errors import DittoError
 from ditto_tasks.json_values import JsonObject, JsonValue
 from ditto_tasks.pipelines.graphs import Graph
+from ditto_tasks.pipelines.loops import Loop
 from ditto_tasks.pipelines.run_svg import draw
 from ditto_tasks.pipelines.run_views import RunPage, RunView, RunViewState
 from ditto_tasks.tenants import tenant_session
@@ -46,7 +48,7 @@ class AskedRun:
 class RunService:
     """Runs of tenants over one client. What the application did not register cannot be started."""
 
-    def __init__(self, client: AsyncDitto, service: WebService, graphs: Mapping[str, Graph]) -> None:
+    def __init__(self, client: AsyncDitto, service: WebService, graphs: Mapping[str, Graph | Loop]) -> None:
         self._client = client
         self._service = service
         self._graphs = dict(graphs)
@@ -57,10 +59,11 @@ class RunService:
         if graph is None:
             raise DittoError("NOT_FOUND", "there is no such graph")
         scope: JsonObject = {"sessionId": tenant_session(asked.tenant, asked.session)}
-        pending = self._client.run(
-            graph, asked.input, scope=scope, run_id=asked.run_id, timeout_ms=asked.timeout_ms
-        )
-        return await self._service.published(pending)
+        # two calls, since a client's `run` gives another type for each
+        options = RunOptions(scope=scope, run_id=asked.run_id, timeout_ms=asked.timeout_ms)
+        if isinstance(graph, Graph):
+            return await self._service.published(self._client.run(graph, asked.input, **options))
+        return await self._service.published(self._client.run(graph, asked.input, **options))
 
     async def page(
         self, tenant: str, states: Sequence[RunViewState], limit: int, cursor: str | None
@@ -87,6 +90,11 @@ class RunService:
         if node not in found:
             raise DittoError("NOT_FOUND", "the run has no output of this node")
         return as_seen(tenant, found[node])
+
+    async def state(self, tenant: str, run_id: str) -> JsonValue:
+        """The state of a tenant's loop by now."""
+        await self._service.must_own(tenant, run_id)
+        return await self._read(lambda app: loop_state(app, run_id))
 
     async def cancel(self, tenant: str, run_id: str) -> RunView:
         """Ask a tenant's run to stop; how it stands."""

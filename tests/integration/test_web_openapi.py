@@ -31,11 +31,12 @@ ROUTES = {
     "/runs/{run_id}": {"get", "delete"},
     "/runs/{run_id}/graph.svg": {"get"},
     "/runs/{run_id}/outputs/{node}": {"get"},
+    "/runs/{run_id}/state": {"get"},
     "/runs/{run_id}/resume": {"post"},
 }
 START = "/sessions/{session_id}/runs/{graph}"
 GRAPH = Graph("g", [GraphNode("a", "CONTEXT.LOAD", input={"sources": []})])
-OPEN = ("/outputs/{node}", ".svg", "/events")  # what they answer is of no model
+OPEN = ("/outputs/{node}", "/state", ".svg", "/events")  # what they answer is of no model
 
 
 @pytest.fixture(scope="module")

@@ -14,6 +14,7 @@ from support.polling import eventually
 from support.web import ANN, BOB, application, browsing, serving
 
 from ditto_tasks.pipelines.graphs import Graph, GraphNode
+from ditto_tasks.pipelines.loops import Loop
 
 CANARY = "canary-7d40"
 WAIT_S = 30.0
@@ -24,7 +25,14 @@ STORES = Graph(
     "stores",
     [GraphNode("keep", "CONTEXT.LOAD", binding="run input", scope="run", options={"reply": "receipt"})],
 )
-GRAPHS = {"steps": STEPS, "once": ONCE, "waits": WAITS, "stores": STORES}
+ROUNDS = Loop(
+    "rounds",
+    {"only": Graph("only", [constant("a", CANARY)])},
+    bind="test.first item",
+    update="test.count",
+    done="test.enough",
+)
+GRAPHS = {"rounds": ROUNDS, "steps": STEPS, "once": ONCE, "waits": WAITS, "stores": STORES}
 
 
 @pytest.fixture(scope="module")
@@ -84,6 +92,21 @@ def test_a_registered_graph_is_started_and_read(ann: httpx.Client) -> None:
     assert output.headers["Cache-Control"] == "no-store"
     assert ann.get(f"/runs/{run}/outputs/third").status_code == 404
     assert ann.get(f"/tasks/{run}").json()["status"] == "success"
+
+
+def test_a_loop_is_started_and_its_state_is_read(ann: httpx.Client, bob: httpx.Client) -> None:
+    """Its view shows the last iteration, and its state is its owner's alone."""
+    run = start(ann, "rounds", {"wanted": 3})
+    view = ended(ann, run)
+    assert (view["state"], view["kind"], view["name"], view["iteration"]) == ("done", "loop", "rounds", 3)
+    assert [node["state"] for node in view["nodes"]] == ["done"]
+    assert ann.get(f"/runs/{run}/state").json()["rounds"] == 3
+    assert CANARY in ann.get(f"/runs/{run}-i2/outputs/a").text
+    assert (
+        bob.get(f"/runs/{run}/state").status_code == bob.get(f"/runs/{run}-i2/outputs/a").status_code == 404
+    )
+    assert "loop rounds · done · iteration 3" in ann.get(f"/runs/{run}/graph.svg").text
+    assert ann.get(f"/runs/{start(ann, 'steps')}/state").status_code == 404
 
 
 def test_a_picture_is_svg_that_can_do_nothing(ann: httpx.Client) -> None:
