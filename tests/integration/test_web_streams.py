@@ -96,7 +96,8 @@ def test_a_silent_stream_says_that_it_is_there(deployed, monkeypatch):
     """Every so often a comment, which an EventSource passes over."""
     monkeypatch.setattr(fastapi, "PING_S", 1)
     app = application(deployed.settings)
-    with serving(app) as url, browsing(url, ANN) as ann, ann.stream("GET", ask(ann)) as response:
+    patience = {"timeout": 10.0}  # shorter than the library's own pause
+    with serving(app) as url, browsing(url, ANN) as ann, ann.stream("GET", ask(ann), **patience) as response:
         comments = (line for line in response.iter_lines() if line.startswith(": ping"))
         assert [next(comments)[:6] for _ in range(2)] == [": ping"] * 2
 
