@@ -3,10 +3,13 @@
 
 BIN := .venv/bin
 SETUP := pyproject.toml uv.lock .ci/venv
-# files run in two processes, each file in one: tests of a file may share a server
-PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile
+# Files run in four processes even on two cores, for most tests wait; each file in one: its tests may share
+# a server. The files come in the order of tests/support/slow_files.py.
+PYTEST := $(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder
 # given on the command line, these reach the shell as variables: no quoting can break them
 export DOCS QUESTION
+# hundreds of processes of the tests import the same files: the first one compiles them
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo up test lint format bench soak clean
 
@@ -22,7 +25,6 @@ lint: .venv/.ditto-dev ## style, format, types
 	$(BIN)/mypy
 
 test: lint ## everything that must hold, the wheel in a fresh environment included
-	$(BIN)/python -m pytest -q tests/test_architecture.py
 	$(PYTEST) $(ARGS)
 
 format: .venv/.ditto-dev ## rewrite the code in the one format
@@ -37,6 +39,7 @@ soak: .venv/.ditto-dev ## kill workers for minutes and count what was lost
 
 clean: ## remove what the targets made
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .demo dist build
+	find . -name __pycache__ -prune -exec rm -rf {} +
 
 .venv/.ditto-base: $(SETUP)
 	@.ci/venv base

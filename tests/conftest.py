@@ -4,16 +4,23 @@ from collections.abc import Iterator
 
 import pytest
 import redis
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from support.keys import keys_without_ttl
+from support.slow_files import turn
 
 from ditto_tasks.embedded import EmbeddedServer
 
 BROKER_DB, RESULT_DB, CONTEXT_DB = 0, 1, 2  # the databases that `ditto up` uses
 
-# a property holds or not; how long one example takes on a busy machine is no part of it
-settings.register_profile("ditto", deadline=None)
+# a property holds or not; how long an example takes, or making it, on a busy machine is no part of it
+settings.register_profile("ditto", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("ditto")
+
+
+@pytest.hookimpl(trylast=True)  # pytest groups by parameters of fixtures before
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Slow files first: the processes that share the suite then end at about the same time."""
+    items.sort(key=lambda item: turn(item.nodeid.split("::")[0]))
 
 
 @pytest.fixture(scope="session")

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import pytest
 from support import ratchet
 from support.levels import TASK_LEVEL, level_of
+from support.slow_files import SLOW_FILES
 from support.source import PACKAGE, ROOT, Source, sources
 
 CODE = sources(PACKAGE)
@@ -142,6 +143,11 @@ def test_test_files_have_unique_names() -> None:
     """No two test files have the same name."""
     names = Counter(file.path.name for file in TESTS if file.path.name.startswith("test_"))
     assert [name for name, count in names.items() if count > 1] == []
+
+
+def test_slow_files_exist() -> None:
+    """Every file that is named as slow is there."""
+    assert set(SLOW_FILES) - {file.name for file in TESTS} == set()
 
 
 @pytest.mark.parametrize("forbidden", ["time.sleep(", "asyncio.sleep(", "task_always_eager"])

@@ -67,8 +67,8 @@ def installation(tmp_path_factory: pytest.TempPathFactory) -> Installation:
             [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", ".", str(ROOT)],
             folder,
         )
-        run([sys.executable, "-m", "venv", "env"], folder)
-        install = [python, "-m", "pip", "install", "--quiet"]
+        run([sys.executable, "-m", "venv", "--without-pip", "env"], folder)  # this one's pip can do it
+        install = [sys.executable, "-m", "pip", "--python", python, "install", "--no-compile", "--quiet"]
     run([*install, *map(str, folder.glob("*.whl"))], folder)
     return Installation(folder)
 

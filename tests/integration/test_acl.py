@@ -60,7 +60,7 @@ def test_tasks_run_under_the_documented_acl(guarded: Guarded) -> None:
     """Scoped and plain tasks run through a worker that has the documented rights only."""
     app = create_app(load_settings(None, guarded.env))
     scope = {"sessionId": "acl"}
-    with WorkerProcess(guarded.server, env=guarded.env):
+    with WorkerProcess(guarded.server, env=guarded.env, args=()):  # all that a worker does by default
         sources = [{"role": "user", "content": "hello"}]
         loaded = app.send_task("CONTEXT.LOAD", kwargs={"scope": scope, "sources": sources})
         assert loaded.get(timeout=RESULT_TIMEOUT_S)["items"] == 1

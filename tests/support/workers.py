@@ -20,9 +20,11 @@ from ditto_tasks.sharding import shard_queue
 from support.polling import eventually
 
 READY = " ready."  # Celery's own line, logged once the consumer runs
+SHOWN_LINES = 80  # of a log, beside a failure: the reason is at its end
 READY_TIMEOUT_S = 60.0  # a cold start on a machine whose two cores are busy
 STOP_TIMEOUT_S = 30.0
 RESULT_TIMEOUT_S = 20.0
+ALONE = ("--without-mingle",)  # no second is spent at each start on what other workers may have to tell
 BROKER_DB, RESULT_DB, CONTEXT_DB = 0, 1, 2
 
 
@@ -56,7 +58,7 @@ class WorkerProcess:
         *,
         queues: Sequence[str] = (),
         env: Mapping[str, str] | None = None,
-        args: Sequence[str] = (),
+        args: Sequence[str] = ALONE,
         name: str = "w1",
         log_level: str = "DEBUG",
         events: bool = True,
@@ -89,8 +91,8 @@ class WorkerProcess:
         try:
             eventually(lambda: READY in self.logs() or not self.alive, timeout_s)
         except AssertionError:
-            raise AssertionError(f"the worker did not get ready:\n{self.logs()}") from None
-        assert self.alive, f"the worker ended:\n{self.logs()}"
+            raise AssertionError(f"the worker did not get ready:\n{self.last_lines()}") from None
+        assert self.alive, f"the worker ended:\n{self.last_lines()}"
 
     @property
     def pid(self) -> int:
@@ -104,6 +106,10 @@ class WorkerProcess:
     def logs(self) -> str:
         """All that the worker wrote so far."""
         return self._log.read_text("utf-8", "replace") if self._log.exists() else ""
+
+    def last_lines(self) -> str:
+        """The end of that, for a person."""
+        return "\n".join(self.logs().splitlines()[-SHOWN_LINES:])
 
     def kill(self) -> None:
         """kill -9: no farewell, no acknowledgement."""
@@ -123,7 +129,7 @@ class WorkerProcess:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-            raise AssertionError(f"the worker did not stop:\n{self.logs()}") from None
+            raise AssertionError(f"the worker did not stop:\n{self.last_lines()}") from None
 
     def __enter__(self) -> Self:
         return self.start()
@@ -132,7 +138,7 @@ class WorkerProcess:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if error is not None:
-            print(self.logs())  # noqa: T201 -- pytest shows it beside the failure
+            print(self.last_lines())  # noqa: T201 -- pytest shows it beside the failure
         self.close()
 
     def close(self) -> None:
@@ -147,7 +153,7 @@ class Deployment:
     """A server, one worker on it and a client: what a test of tasks needs."""
 
     def __init__(
-        self, *, args: Sequence[str] = (), env: Mapping[str, str] | None = None, log_level: str = "DEBUG"
+        self, *, args: Sequence[str] = ALONE, env: Mapping[str, str] | None = None, log_level: str = "DEBUG"
     ) -> None:
         self.server = EmbeddedServer()
         self.env = dict(env or {})
