@@ -27,6 +27,7 @@ from ditto_tasks.pipelines.run_words import (
 DETAILED: Final = 60  # more nodes are shown by level and state, unless all are asked for
 LISTED: Final = 20  # of those that are at work or failed, where levels are shown
 ID_PLACES: Final = 32
+UUID_PLACES: Final = 36
 AFTER_PLACES: Final = 40
 TIMELINE: Final = 24
 LEVEL_BAR: Final = 30
@@ -62,12 +63,15 @@ def drawn(run: RunView, *, everything: bool = False) -> RenderableType:
 
 def listing(runs: Sequence[RunSummary], now_ms: int) -> Table:
     """Runs in a table."""
-    table = Table("run", "kind", "name", "state", "progress", "age", "took", "error")
+    table = Table()
+    table.add_column("run", overflow="fold", min_width=UUID_PLACES)  # it is copied from here
+    for name in ("kind", "name", "state", "progress", "age", "took", "error"):
+        table.add_column(name, overflow="ellipsis", no_wrap=True)
     for run in runs:
         total = "?" if run.total is None else str(run.total)
         took = (run.ended_ms or now_ms) - run.opened_ms
         table.add_row(
-            Text(plain(run.id), overflow="fold"),
+            Text(plain(run.id)),
             run.kind,
             Text(cut(plain(run.name), ID_PLACES)),
             Text(run.state, RUN_STYLES[run.state]),

@@ -11,7 +11,8 @@ from ditto_tasks.json_values import JsonObject
 from ditto_tasks.models import Scope
 from ditto_tasks.pipelines.base import PipelineRecord
 from ditto_tasks.pipelines.graph_plan import NODE_ID
-from ditto_tasks.pipelines.graph_records import GraphRecords, NodeTimes, Progress
+from ditto_tasks.pipelines.graph_records import GraphRecords
+from ditto_tasks.pipelines.graph_values import NodeTimes, Progress
 from ditto_tasks.pipelines.loop_records import LoopRecords
 from ditto_tasks.pipelines.loops import iteration_id
 from ditto_tasks.pipelines.models import AnswerRequest, FlowRequest
@@ -240,16 +241,16 @@ def _step_view(record: PipelineRecord, step: Step, before: tuple[str, ...]) -> N
         dependencies=before,
         state=_step_state(record, step.name),
         started_ms=record.began.get(step.name),
-        ended_ms=record.ended.get(step.name),
+        ended_ms=record.ended.get(step.name, record.ended_ms if step.name in record.began else None),
     )
 
 
 def _step_state(record: PipelineRecord, step: str) -> NodeState:
     if step in record.results:
         return "done" if raised_error(record.results[step]) is None else "failed"
-    if record.state != "running":
-        return "skipped"
-    return "running" if step in record.began else "waiting"
+    if step in record.began:  # of a pipeline that has ended it is the step that raised or was stopped
+        return "running" if record.state == "running" else "failed"
+    return "waiting" if record.state == "running" else "skipped"
 
 
 def _kind(record: PipelineRecord) -> str:

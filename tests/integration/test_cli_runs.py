@@ -95,6 +95,13 @@ def test_answers_are_runs_too(client: Ditto) -> None:
         pending.get(WAIT_S)
     shown = runs("show", pending.id).stdout
     assert "answer answer · failed" in shown
+    nodes = json.loads(runs("show", pending.id, "--json").stdout)["nodes"]
+    assert {node["id"]: node["state"] for node in nodes} == {
+        "search-0": "done",  # its failed NodeResult is what the update refused
+        "update": "failed",
+        **dict.fromkeys(["select", "sample", "turn"], "skipped"),
+    }
+    assert nodes[1]["endedMs"] >= nodes[1]["startedMs"]
     assert "search-0" in shown
     assert "INVALID_SETTINGS" in shown
     assert "RUN_NOT_RESUMABLE" in runs("resume", pending.id, code=1).output

@@ -92,6 +92,23 @@ def test_a_listing_says_how_far_runs_have_come() -> None:
     assert second == "r2 flow react running 2/? 1 min 1 min"
 
 
+def test_a_listed_id_can_be_copied() -> None:
+    """On a terminal of 80 columns a run's id is on one line."""
+    identity = "0b6f7a1e-1111-4222-8333-abcdefabcdef"
+    run = RunSummary(
+        id=identity,
+        kind="answer",
+        name="answer",
+        state="failed",
+        opened_ms=OPENED_MS,
+        deadline_ms=OPENED_MS,
+        code="PIPELINE_DEADLINE_EXCEEDED",
+    )
+    text = shown(listing([run], OPENED_MS), 80)
+    assert identity in text
+    assert max(map(len, text.splitlines())) <= 80
+
+
 @pytest.mark.parametrize("evil", ["\x1b[2J", "\x1b]0;title\x07", "a\nb", "\u202eabc", "[bold]"])
 def test_no_text_steers_the_terminal(evil: str) -> None:
     """Control characters and markup in names and messages are shown as text."""

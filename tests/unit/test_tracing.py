@@ -13,7 +13,8 @@ from ditto_tasks.settings import load_settings
 def test_without_the_variable_opentelemetry_is_not_imported() -> None:
     """An application of the default settings has a tracer that does nothing."""
     script = (
-        "import sys; from ditto_tasks.celery import create_app; from ditto_tasks.settings import load_settings;"
+        "import sys\nfrom ditto_tasks.celery import create_app\n"
+        "from ditto_tasks.settings import load_settings\n"
         "create_app(load_settings(None, {})); print('opentelemetry' in sys.modules)"
     )
     shown = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
