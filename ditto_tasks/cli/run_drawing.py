@@ -27,7 +27,8 @@ from ditto_tasks.pipelines.run_words import (
 DETAILED: Final = 60  # more nodes are shown by level and state, unless all are asked for
 LISTED: Final = 20  # of those that are at work or failed, where levels are shown
 ID_PLACES: Final = 32
-UUID_PLACES: Final = 36
+WHAT_PLACES: Final = 12  # at least, of kind and name
+NAME_PLACES: Final = 24
 AFTER_PLACES: Final = 40
 TIMELINE: Final = 24
 LEVEL_BAR: Final = 30
@@ -63,24 +64,27 @@ def drawn(run: RunView, *, everything: bool = False) -> RenderableType:
 
 def listing(runs: Sequence[RunSummary], now_ms: int) -> Table:
     """Runs in a table."""
-    table = Table()
-    table.add_column("run", overflow="fold", min_width=UUID_PLACES)  # it is copied from here
-    for name in ("kind", "name", "state", "progress", "age", "took", "error"):
-        table.add_column(name, overflow="ellipsis", no_wrap=True)
+    table = Table(box=None, padding=(0, 1), pad_edge=False)
+    table.add_column("run", no_wrap=True)  # it is copied from here, so it is never cut
+    table.add_column("what", overflow="fold", min_width=WHAT_PLACES)
+    for name in ("state", "nodes", "age"):
+        table.add_column(name, no_wrap=True)
+    table.add_column("error", overflow="ellipsis")
     for run in runs:
         total = "?" if run.total is None else str(run.total)
-        took = (run.ended_ms or now_ms) - run.opened_ms
         table.add_row(
             Text(plain(run.id)),
-            run.kind,
-            Text(cut(plain(run.name), ID_PLACES)),
+            Text(_what(run)),
             Text(run.state, RUN_STYLES[run.state]),
             f"{run.settled}/{total}",
             elapsed(now_ms - run.opened_ms),
-            elapsed(took),
             Text(plain(run.code or "")),
         )
     return table
+
+
+def _what(run: RunSummary) -> str:
+    return run.kind if run.kind == run.name else f"{run.kind} {cut(plain(run.name), NAME_PLACES)}"
 
 
 def _counts(run: RunView) -> Text:
