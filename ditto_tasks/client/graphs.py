@@ -13,8 +13,8 @@ from ditto_tasks.client.answering import cancel_answer
 from ditto_tasks.errors import Cancelled, PipelineError
 from ditto_tasks.json_values import InvalidJson, JsonObject, JsonValue, freeze
 from ditto_tasks.models import Scope, from_wire, to_wire
-from ditto_tasks.pipelines.graph_records import Opening
 from ditto_tasks.pipelines.graph_runs import run_not_found
+from ditto_tasks.pipelines.graph_values import Opening
 from ditto_tasks.pipelines.graphs import Graph, check_known
 from ditto_tasks.pipelines.loop_records import LoopOpening
 from ditto_tasks.pipelines.loops import Loop, iteration_id

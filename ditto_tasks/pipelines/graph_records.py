@@ -10,23 +10,35 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cache
-from typing import Final, Literal, NamedTuple, Protocol, TypeAlias, cast
+from typing import Final, Protocol, cast
 
 from ditto_tasks.coordination import BrokerClient
 from ditto_tasks.json_values import JsonObject, JsonValue, decode, encode
 from ditto_tasks.keys import Keys
 from ditto_tasks.lua_source import lua_source
-from ditto_tasks.models import Scope
-from ditto_tasks.pipelines.graph_plan import Specification, stored_fields
-from ditto_tasks.pipelines.graphs import Graph
+from ditto_tasks.pipelines.graph_plan import stored_fields
+from ditto_tasks.pipelines.graph_values import (
+    Given,
+    GraphState,
+    Head,
+    NodeTimes,
+    Opening,
+    Progress,
+    Refusal,
+    Standing,
+    Stopped,
+    given_of,
+    integer,
+    standing_of,
+    state_of,
+    times_of,
+)
 from ditto_tasks.redis_replies import clock_ms, text
 from ditto_tasks.task_events import EVENTS_TTL_MS
 
-GraphState: TypeAlias = Literal["running", "done", "failed", "cancelled"]
-Refusal: TypeAlias = Literal["settled", "stale", "busy", "ended", "unknown"]
-
 SCRIPTS: Final = "ditto_tasks.pipelines"
 NO_SCRIPT: Final = "NoScriptError"
+MAX_DEATHS: Final = 5  # of workers at one node: any may be killed, but not by chance so often at one
 INPUT: Final = ":input"  # among the outputs; no node's id has a colon
 PAGE: Final = 50  # outputs read at once: each may be large
 
@@ -39,101 +51,6 @@ class RecordClient(BrokerClient, Protocol):
     def evalsha(self, sha: str, numkeys: int, *keys_and_args: str | bytes | int) -> object: ...
 
 
-class Handed(NamedTuple):
-    """A node that is to be published."""
-
-    node: str
-    attempt: int
-    specification: Specification
-
-
-@dataclass(frozen=True, slots=True)
-class Standing:
-    """A run as a script left it, and what is to be published now."""
-
-    state: GraphState
-    deadline_ms: int
-    headers: JsonObject
-    handed: tuple[Handed, ...]
-    now_ms: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Given:
-    """What a node that begins is given."""
-
-    specification: Specification
-    deadline_ms: int
-    input: JsonValue
-    outputs: dict[str, JsonValue]
-
-
-@dataclass(frozen=True, slots=True)
-class Opening:
-    """A run that is to be recorded."""
-
-    run: str
-    graph: Graph
-    input: JsonValue
-    shard: int
-    timeout_ms: int
-    concurrency: int
-    scope: Scope | None = None
-    headers: JsonObject | None = None
-    parent: str = ""  # the loop that it is an iteration of
-
-
-@dataclass(frozen=True, slots=True)
-class Head:
-    """What a run's record says of the whole run."""
-
-    state: GraphState
-    graph: str
-    parent: str
-    error: JsonObject | None
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """How far a run has come; times by the server's clock."""
-
-    state: GraphState
-    graph: str
-    opened_ms: int
-    deadline_ms: int
-    ended_ms: int | None
-    error: JsonObject | None
-    headers: JsonObject
-    total: int
-    settled: int
-    now_ms: int
-
-
-@dataclass(frozen=True, slots=True)
-class NodeTimes:
-    """What is known of a node's way."""
-
-    times: int  # that it was handed out
-    sent_ms: int | None
-    began_ms: int | None
-    ended_ms: int | None
-    raised: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Stopped:
-    """Whether what a node gave says that it was stopped, whether it needs another id to run again, and the
-    deadline that it was given.
-    """
-
-    stopped: bool
-    renewed: bool
-    deadline_ms: int
-
-    def arguments(self) -> tuple[int, int, int]:
-        return int(self.stopped), int(self.renewed), self.deadline_ms
-
-
 @dataclass(frozen=True, slots=True)
 class GraphRecords:
     """`clients` lends a client of the broker's database. No call but `open` creates a record."""
@@ -142,10 +59,12 @@ class GraphRecords:
     clients: Callable[[], AbstractContextManager[BrokerClient]]
     ttl_ms: int  # how long after its deadline a run is kept
 
-    def open(self, opening: Opening) -> int:
-        """Record a new run; when its deadline is, since the epoch. Idempotent."""
-        graph, headers = opening.graph, encode(opening.headers or {})
+    def open(self, opening: Opening) -> bool:
+        """Record a new run; False if one of this id is there that was asked something else. Idempotent."""
+        graph, headers, given = opening.graph, encode(opening.headers or {}), encode(opening.input)
+        digest = asked_digest(encode(graph.wire_form()), given, headers)
         fields = [
+            ("digest", digest),
             *stored_fields(graph, opening.scope),
             ("limit", opening.concurrency),
             ("headers", headers),
@@ -154,15 +73,16 @@ class GraphRecords:
         times = opening.run, opening.timeout_ms, self.ttl_ms
         keys = [*self._keys(opening.run), self._list(opening.shard)]
         flat: list[str | bytes | int] = [part for field in fields for part in field]
-        return _int(self._run("open", keys, *times, encode(opening.input), len(graph.ids), *graph.ids, *flat))
+        known = self._run("open", keys, *times, given, len(graph.ids), *graph.ids, *flat)
+        return text(known) == digest
 
     def hand_out(self, run: str) -> Standing | None:
         """Take what may start now; whoever is told publishes it."""
-        return _standing(self._run("hand_out", self._keys(run)))
+        return standing_of(self._run("hand_out", self._keys(run)))
 
     def tend(self, run: str, quiet_ms: int) -> Standing | None:
         """The same, and again what has been silent for so long."""
-        return _standing(self._run("tend", self._keys(run), quiet_ms))
+        return standing_of(self._run("tend", self._keys(run), quiet_ms, MAX_DEATHS))
 
     def begin(
         self, run: str, node: str, attempt: int, *, redelivered: bool, quiet_ms: int
@@ -170,7 +90,7 @@ class GraphRecords:
         """Begin a node: what it is given, or why this delivery is of no use."""
         event = encode({"step": node, "status": "started"})
         about = node, attempt, int(redelivered), quiet_ms, event, EVENTS_TTL_MS
-        return _given(self._run("begin", self._keys(run), *about))
+        return given_of(self._run("begin", self._keys(run), *about))
 
     def beat(self, run: str, node: str) -> None:
         """Note that a node is still at work."""
@@ -180,7 +100,7 @@ class GraphRecords:
         """Record a node's output; the first one stands."""
         events = encode({"step": node, "status": "finished"}), encode({"status": "done"}), EVENTS_TTL_MS
         about = node, attempt, output, *stopped.arguments(), *events
-        return _standing(self._run("settle", self._keys(run), *about))
+        return standing_of(self._run("settle", self._keys(run), *about))
 
     def raised(
         self, run: str, node: str, attempt: int, error: JsonObject, stopped: Stopped
@@ -188,18 +108,18 @@ class GraphRecords:
         """Record that a node raised: "failed" if this ended the run, "running" if that goes on."""
         events = encode({"step": node, "status": "failed"}), encode({"status": "failed"}), EVENTS_TTL_MS
         about = node, attempt, encode(error), *stopped.arguments(), *events
-        return _state(self._run("raise", self._keys(run), *about))
+        return state_of(self._run("raise", self._keys(run), *about))
 
-    def end(self, run: str, state: GraphState, error: JsonObject) -> GraphState | None:
-        """End a run that has not ended; the state that it is in."""
+    def end(self, run: str, state: GraphState, error: JsonObject) -> bool:
+        """End a run that has not ended; True if this ended it."""
         event = encode({"status": state})
-        return _state(self._run("end", self._keys(run), state, encode(error), event, EVENTS_TTL_MS))
+        return self._run("end", self._keys(run), state, encode(error), event, EVENTS_TTL_MS) == 1
 
     def resume(self, run: str, timeout_ms: int) -> GraphState | None:
         """Let a run that failed or was cancelled go on; the state that it was in."""
         event = encode({"status": "resumed"})
         about = run, timeout_ms, self.ttl_ms, event, EVENTS_TTL_MS
-        return _state(self._run("resume", self._keys(run), *about, *self.raised_nodes(run)))
+        return state_of(self._run("resume", self._keys(run), *about, *self.raised_nodes(run)))
 
     def head(self, run: str) -> Head | None:
         """What the record says of the whole run."""
@@ -234,16 +154,16 @@ class GraphRecords:
             now_ms = clock_ms(client.time())
         if fields["state"] is None:
             return None
-        settled = _int(fields["total"]) - _int(fields["todo"]) + _int(fields["failures"] or 0)
+        settled = integer(fields["total"]) - integer(fields["todo"]) + integer(fields["failures"] or 0)
         return Progress(
             state=cast(GraphState, text(fields["state"])),
             graph=text(fields["graph"]),
-            opened_ms=_int(fields["opened"]),
-            deadline_ms=_int(fields["deadline"]),
-            ended_ms=None if fields["ended"] is None else _int(fields["ended"]),
+            opened_ms=integer(fields["opened"]),
+            deadline_ms=integer(fields["deadline"]),
+            ended_ms=None if fields["ended"] is None else integer(fields["ended"]),
             error=cast("JsonObject | None", decode(fields["error"] or b"null")),
             headers=cast(JsonObject, decode(fields["headers"] or b"{}")),
-            total=_int(fields["total"]),
+            total=integer(fields["total"]),
             settled=settled,
             now_ms=now_ms,
         )
@@ -254,7 +174,7 @@ class GraphRecords:
             return []
         kinds = ("times", "sent", "began", "ended", "raised")
         found = self._fields(run, *(f"{kind}:{node}" for node in nodes for kind in kinds))
-        return [_times(found[start : start + len(kinds)]) for start in range(0, len(found), len(kinds))]
+        return [times_of(found[start : start + len(kinds)]) for start in range(0, len(found), len(kinds))]
 
     def raised_nodes(self, run: str) -> list[str]:
         """The nodes that raised."""
@@ -275,11 +195,8 @@ class GraphRecords:
         return found
 
     def announced(self, run: str) -> None:
-        """Note that whoever waits was told of the end: nobody needs to look after the run."""
-        (tracked,) = self._fields(run, "list")
-        if tracked is not None:
-            with self.clients() as client:
-                client.zrem(text(tracked), run)
+        """Note that whoever waits was told of the end: nobody looks after the run, unless it goes on."""
+        self._run("announced", self._keys(run), run)
 
     def tracked(self, shard: int) -> list[str]:
         """The runs whose end was not announced yet, the nearest deadline first."""
@@ -323,48 +240,12 @@ class GraphRecords:
         return Keys(self.deployment).graphs(shard)
 
 
+def asked_digest(*parts: bytes) -> str:
+    """What tells two requests of one id apart."""
+    return hashlib.sha256(b"\0".join(parts)).hexdigest()
+
+
 @cache
 def _script(name: str) -> tuple[str, str]:
     source = lua_source(SCRIPTS, "graph_shared") + lua_source(SCRIPTS, f"graph_{name}")
     return source, hashlib.sha1(source.encode(), usedforsecurity=False).hexdigest()
-
-
-def _standing(reply: object) -> Standing | None:
-    if reply is None:
-        return None
-    state, deadline, headers, handed, *now = cast("list[bytes]", reply)
-    messages = [
-        Handed(text(node), _int(attempt), Specification.parse(decode(spec)))
-        for node, attempt, spec in cast("list[list[bytes]]", handed)
-    ]
-    whose = cast(JsonObject, decode(headers))
-    return Standing(
-        cast(GraphState, text(state)), _int(deadline), whose, tuple(messages), _int(now[0]) if now else 0
-    )
-
-
-def _given(reply: object) -> Given | Refusal:
-    if reply is None:
-        return "unknown"
-    verdict, *values = cast("list[bytes]", reply)
-    if verdict != b"run":
-        return cast(Refusal, text(verdict))
-    if None in values:  # erased in between
-        return "unknown"
-    spec, deadline, given, *outputs = values
-    specification = Specification.parse(decode(spec))
-    known = zip(specification.dependencies, map(decode, outputs), strict=True)
-    return Given(specification, _int(deadline), decode(given), dict(known))
-
-
-def _times(fields: Sequence[bytes | None]) -> NodeTimes:
-    times, sent, began, ended = (None if value is None else _int(value) for value in fields[:4])
-    return NodeTimes(times or 0, sent, began, ended, fields[4] is not None)
-
-
-def _state(reply: object) -> GraphState | None:
-    return None if reply is None else cast(GraphState, text(reply))
-
-
-def _int(value: object) -> int:
-    return int(cast("bytes | str | int", value))

@@ -9,21 +9,13 @@ from typing import Final, NamedTuple, cast
 from celery import states
 from celery.exceptions import Ignore
 
-from ditto_tasks.errors import Cancelled, DittoError, OutcomeUnknown, PipelineError
+from ditto_tasks.errors import Cancelled, DeadLettered, DittoError, OutcomeUnknown, PipelineError
 from ditto_tasks.json_values import JsonObject, JsonValue, encode
 from ditto_tasks.pipelines.base import AnswerStore
 from ditto_tasks.pipelines.graph_functions import Functions
 from ditto_tasks.pipelines.graph_plan import named
-from ditto_tasks.pipelines.graph_records import (
-    Given,
-    GraphRecords,
-    GraphState,
-    Handed,
-    Head,
-    Opening,
-    Standing,
-    Stopped,
-)
+from ditto_tasks.pipelines.graph_records import MAX_DEATHS, GraphRecords
+from ditto_tasks.pipelines.graph_values import Given, GraphState, Handed, Head, Opening, Standing, Stopped
 from ditto_tasks.pipelines.heartbeats import Heartbeats
 from ditto_tasks.pipelines.outcomes import error_from_wire, error_to_wire, is_node_result
 from ditto_tasks.pipelines.steps import step_id
@@ -94,8 +86,9 @@ class GraphRuns:
         self._heartbeats = Heartbeats(self._beat)
 
     def start(self, opening: Opening) -> None:
-        """Record a run and publish the nodes that come first. Idempotent."""
-        self.records.open(opening)
+        """Record a run and publish the nodes that come first. Idempotent; RUN_EXISTS for another request."""
+        if not self.records.open(opening) and not opening.parent:
+            raise run_exists()
         self.go_on(opening.run)
 
     def go_on(self, run: str) -> None:
@@ -155,23 +148,31 @@ class GraphRuns:
             self.announce(delivery.run)
 
     def tend(self, run: str, *, quiet_ms: int = QUIET_MS) -> bool:
-        """What a sweep does for a run; True if nothing is left to look after."""
+        """What a sweep does for a run; True if there is none any more."""
         standing = self.records.tend(run, quiet_ms)
         if standing is None:
             return True
         if standing.state != "running":
             self.announce(run)
-            return True
+            return False
         if standing.now_ms >= standing.deadline_ms:
             message = "the run did not finish within its deadline"
             self.fail(run, PipelineError("PIPELINE_DEADLINE_EXCEEDED", message))
+        for node, attempt in standing.given_up:
+            self._give_up(run, node, attempt, standing.deadline_ms)
         self._publish(run, standing)
         return False
+
+    def _give_up(self, run: str, node: str, attempt: int, deadline_ms: int) -> None:
+        message = f"{MAX_DEATHS} workers died while they ran this node"
+        error = error_to_wire(named(DeadLettered("DEAD_LETTERED", message), node))
+        if self.records.raised(run, node, attempt, error, Stopped(False, False, deadline_ms)) == "failed":
+            self.announce(run)
 
     def fail(self, run: str, error: DittoError) -> None:
         """End a run with an error, unless it has ended, and tell whoever waits."""
         state: GraphState = "cancelled" if isinstance(error, Cancelled) else "failed"
-        if self.records.end(run, state, error_to_wire(error)) == state:
+        if self.records.end(run, state, error_to_wire(error)):
             self.announce(run)
 
     def resume(self, run: str, timeout_ms: int) -> GraphState:
@@ -235,6 +236,11 @@ def _message(run: str, handed: Handed, standing: Standing) -> Message:
     return Message(
         run, step_id(run, step), specification.node, {**scope, OPTIONS_KEY: options}, standing.headers
     )
+
+
+def run_exists() -> PipelineError:
+    """The error for an id that was given to another run."""
+    return PipelineError("RUN_EXISTS", "another graph, input or scope is run under this id")
 
 
 def run_not_found() -> PipelineError:

@@ -11,7 +11,8 @@ from ditto_tasks.coordination import BrokerClient
 from ditto_tasks.json_values import JsonObject, JsonValue, decode, encode
 from ditto_tasks.keys import Keys
 from ditto_tasks.lua_source import lua_source
-from ditto_tasks.pipelines.graph_records import SCRIPTS, GraphState
+from ditto_tasks.pipelines.graph_records import SCRIPTS, asked_digest
+from ditto_tasks.pipelines.graph_values import GraphState
 from ditto_tasks.redis_replies import text
 from ditto_tasks.task_events import EVENTS_TTL_MS
 
@@ -60,8 +61,8 @@ class LoopRecords:
     clients: Callable[[], AbstractContextManager[BrokerClient]]
     ttl_ms: int  # how long after its deadline a run is kept
 
-    def open(self, opening: LoopOpening) -> int:
-        """Record a new run; when its deadline is, since the epoch. Idempotent."""
+    def open(self, opening: LoopOpening) -> bool:
+        """Record a new run; False if one of this id is there that was asked something else. Idempotent."""
         asked: JsonObject = {
             "loop": opening.loop,
             "scope": opening.scope,
@@ -71,8 +72,11 @@ class LoopRecords:
             "maxIterations": opening.max_iterations,
         }
         keys = [self._keys.loop(opening.run), self._keys.loops(opening.shard)]
-        fields = ("request", encode(asked), "value", encode(opening.state))
-        return _int(self._run("loop_open", keys, opening.run, opening.timeout_ms, self.ttl_ms, *fields))
+        request, value = encode(asked), encode(opening.state)
+        digest = asked_digest(request, value)
+        fields = ("digest", digest, "request", request, "value", value)
+        known = self._run("loop_open", keys, opening.run, opening.timeout_ms, self.ttl_ms, *fields)
+        return text(known) == digest
 
     def step(self, run: str, iteration: int, value: JsonValue, *, done: bool) -> GraphState | None:
         """Record what an iteration made of the state; the first one stands. The run's state."""
@@ -80,10 +84,11 @@ class LoopRecords:
         about = iteration, encode(value), "done" if done else "running", event, EVENTS_TTL_MS
         return _state(self._run("loop_step", self._with_events(run), *about))
 
-    def end(self, run: str, state: GraphState, error: JsonObject) -> GraphState | None:
-        """End a run that has not ended; the state that it is in."""
+    def end(self, run: str, state: GraphState, error: JsonObject) -> bool:
+        """End a run that has not ended; True if this ended it."""
         event = encode({"status": state})
-        return _state(self._run("settle", self._with_events(run), state, encode(error), event, EVENTS_TTL_MS))
+        keys = self._with_events(run)
+        return self._run("loop_end", keys, state, encode(error), event, EVENTS_TTL_MS) == 1
 
     def resume(self, run: str, timeout_ms: int) -> GraphState | None:
         """Let a run that failed or was cancelled go on; the state that it was in."""
@@ -92,8 +97,8 @@ class LoopRecords:
         return _state(self._run("loop_resume", self._with_events(run), *about))
 
     def announced(self, run: str) -> None:
-        """Note that whoever waits was told of the end: nobody needs to look after the run."""
-        self._run("announced", [self._keys.loop(run)], run)
+        """Note that whoever waits was told of the end: nobody looks after the run, unless it goes on."""
+        self._run("loop_announced", [self._keys.loop(run)], run)
 
     def load(self, run: str) -> LoopRecord | None:
         """The whole record."""

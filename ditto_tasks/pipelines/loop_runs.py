@@ -11,8 +11,8 @@ from ditto_tasks.errors import Cancelled, DittoError, PipelineError
 from ditto_tasks.models import Scope, from_wire
 from ditto_tasks.pipelines.base import AnswerStore
 from ditto_tasks.pipelines.graph_functions import Functions
-from ditto_tasks.pipelines.graph_records import GraphState, Opening
-from ditto_tasks.pipelines.graph_runs import GraphRuns, run_not_found
+from ditto_tasks.pipelines.graph_runs import GraphRuns, run_exists, run_not_found
+from ditto_tasks.pipelines.graph_values import GraphState, Opening
 from ditto_tasks.pipelines.loop_records import LoopOpening, LoopRecord, LoopRecords
 from ditto_tasks.pipelines.loops import LoopFunctions, iteration_id, limit_reached
 from ditto_tasks.pipelines.outcomes import error_from_wire, error_to_wire
@@ -37,8 +37,9 @@ class LoopRuns:
         self._functions = functions
 
     def start(self, opening: LoopOpening) -> None:
-        """Record a run and start its first iteration. Idempotent."""
-        self.records.open(opening)
+        """Record a run and start its first iteration. Idempotent; RUN_EXISTS for another request."""
+        if not self.records.open(opening):
+            raise run_exists()
         self.go_on(opening.run)
 
     def go_on(self, run: str) -> None:
@@ -100,13 +101,13 @@ class LoopRuns:
             self.announce(record.run)
 
     def tend(self, run: str) -> bool:
-        """What a sweep does for a run; True if nothing is left to look after."""
+        """What a sweep does for a run; True if there is none any more."""
         record = self.records.load(run)
         if record is None:
             return True
         if record.state != "running":
             self.announce(run)
-            return True
+            return False
         if record.now_ms >= record.deadline_ms:
             message = "the run did not finish within its deadline"
             self.fail(run, PipelineError("PIPELINE_DEADLINE_EXCEEDED", message))
@@ -117,7 +118,7 @@ class LoopRuns:
     def fail(self, run: str, error: DittoError) -> None:
         """End a run with an error, unless it has ended, and its iteration with it; tell whoever waits."""
         state: GraphState = "cancelled" if isinstance(error, Cancelled) else "failed"
-        if self.records.end(run, state, error_to_wire(error)) != state:
+        if not self.records.end(run, state, error_to_wire(error)):
             return
         record = self.records.load(run)
         if record is not None:

@@ -13,8 +13,8 @@ from support.polling import eventually
 from ditto_tasks.client.graphs import run_call, shard_for
 from ditto_tasks.client.sync import Ditto
 from ditto_tasks.errors import PipelineError
-from ditto_tasks.pipelines.graph_records import Opening
 from ditto_tasks.pipelines.graph_runs import sweep_graphs
+from ditto_tasks.pipelines.graph_values import Opening
 from ditto_tasks.pipelines.graphs import Graph, GraphNode
 
 WAIT_S = 60.0

@@ -250,16 +250,19 @@ def test_the_owner_of_the_shard_ends_a_run_past_its_deadline(client, key, broker
 
 
 def test_a_node_that_is_delivered_again_has_no_second_effect(client, key, broker):
-    """Twice after its end and once while it is at work: it runs once, and the outputs stand."""
-    run = client.run(Graph("doubled", [load("a", binding="test.wait")]), {"key": key})
-    eventually(lambda: broker.exists(RAN + key), WAIT_S)
+    """After its end, while the run goes on and when it has ended, and while it is at work: it runs once."""
+    nodes = [load("a", binding="test.work"), load("b", "a", binding="test.wait")]
+    run = client.run(Graph("doubled", nodes), {"key": key})
+    eventually(lambda: broker.llen(RAN + key) == 2, WAIT_S)
     repeat(client, run.id, "a")
+    repeat(client, run.id, "b")
+    client.run(Graph("after", [constant("x")])).get(WAIT_S)
     broker.set(f"test:go:{key}", 1, ex=600)
     outputs = run.get(WAIT_S)
     repeat(client, run.id, "a")
-    repeat(client, run.id, "a")
+    repeat(client, run.id, "b")
     client.run(Graph("after", [constant("x")])).get(WAIT_S)
-    assert (broker.llen(RAN + key), run.outputs()) == (1, outputs)
+    assert (broker.llen(RAN + key), run.outputs()) == (2, outputs)
 
 
 def repeat(client, run, node):

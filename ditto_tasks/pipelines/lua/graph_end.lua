@@ -1,10 +1,10 @@
 -- End a run that has not ended yet; nodes at work settle all the same.
 -- KEYS as in graph_shared
 -- ARGV[1] state, [2] error as JSON, [3] event as JSON, [4] ms to keep events
--- returns the state that it is in, or nothing without a record
-if state == "running" then
-    state = ARGV[1]
-    redis.call("HSET", record, "state", state, "error", ARGV[2], "ended", now)
-    event("pipeline", ARGV[3], ARGV[4])
+-- returns 1 if this ended it: whoever ends a run tells of it
+if state ~= "running" then
+    return 0
 end
-return state
+redis.call("HSET", record, "state", ARGV[1], "error", ARGV[2], "ended", now)
+event("pipeline", ARGV[3], ARGV[4])
+return 1

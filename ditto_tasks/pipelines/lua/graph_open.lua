@@ -2,9 +2,9 @@
 -- KEYS as in graph_shared, [6] list of the shard
 -- ARGV[1] run, [2] ms until its deadline, [3] ms to keep it after that, [4] input as JSON,
 --   [5] number of nodes, then their ids in order, then fields and values of the record
--- returns the deadline
+-- returns the digest of what the run is asked: of another request, if it was there
 if state then
-    return deadline
+    return redis.call("HGET", record, "digest")
 end
 deadline = string.format("%d", clock + ARGV[2])
 redis.call("HSET", record, "state", "running", "opened", now, "deadline", deadline, "list", KEYS[6])
@@ -27,4 +27,4 @@ redis.call("ZADD", KEYS[6], deadline, ARGV[1])
 if redis.call("PTTL", KEYS[6]) < ARGV[2] + ARGV[3] then
     redis.call("PEXPIRE", KEYS[6], ARGV[2] + ARGV[3])
 end
-return deadline
+return redis.call("HGET", record, "digest")

@@ -1,14 +1,13 @@
 -- Record a new run of a loop and list it under its shard; an existing record stays as it is.
 -- KEYS[1] record, [2] list of the shard
 -- ARGV[1] run, [2] ms until its deadline, [3] ms to keep it after that, then fields and values of the record
--- returns the deadline
-local deadline = redis.call("HGET", KEYS[1], "deadline")
-if deadline then
-    return deadline
+-- returns the digest of what the run is asked: of another request, if it was there
+if redis.call("EXISTS", KEYS[1]) == 1 then
+    return redis.call("HGET", KEYS[1], "digest")
 end
 local time = redis.call("TIME")
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-deadline = string.format("%d", now + ARGV[2])
+local deadline = string.format("%d", now + ARGV[2])
 redis.call("HSET", KEYS[1], "state", "running", "opened", string.format("%d", now), "deadline", deadline,
     "iteration", 0, "list", KEYS[2])
 for at = 4, #ARGV, 2 do
@@ -17,4 +16,4 @@ end
 redis.call("PEXPIRE", KEYS[1], ARGV[2] + ARGV[3])
 redis.call("ZADD", KEYS[2], deadline, ARGV[1])
 redis.call("PEXPIRE", KEYS[2], math.max(redis.call("PTTL", KEYS[2]), ARGV[2] + ARGV[3]))
-return deadline
+return redis.call("HGET", KEYS[1], "digest")

@@ -1,0 +1,13 @@
+-- End a run that has not ended yet.
+-- KEYS[1] record, KEYS[2] events
+-- ARGV[1] state, [2] error as JSON, [3] event as JSON, [4] ms to keep events
+-- returns 1 if this ended it: whoever ends a run tells of it
+if redis.call("HGET", KEYS[1], "state") ~= "running" then
+    return 0
+end
+local time = redis.call("TIME")
+local now = string.format("%d", time[1] * 1000 + math.floor(time[2] / 1000))
+redis.call("HSET", KEYS[1], "state", ARGV[1], "error", ARGV[2], "ended", now)
+redis.call("XADD", KEYS[2], "MAXLEN", "~", 1000, "*", "type", "pipeline", "data", ARGV[3])
+redis.call("PEXPIRE", KEYS[2], ARGV[4])
+return 1
