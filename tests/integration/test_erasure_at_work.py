@@ -97,7 +97,8 @@ def summarize(client: Ditto, session: str, word: str) -> Pending[object]:
     return client.summarize(scope={"sessionId": session}, model=MODEL, ids=["i"], max_tokens=100)
 
 
-EVERY = [sample, tool, output, load, search, answer, react, summarize]
+OF_SESSIONS = [load, search, answer, react, summarize]  # the others name a tenant only
+EVERY = [sample, tool, output, *OF_SESSIONS]
 
 
 @pytest.mark.parametrize("start", EVERY, ids=lambda each: each.__name__)
@@ -119,6 +120,30 @@ def test_what_is_at_work_leaves_nothing(
     assert {kind: counts for kind, counts in again.items() if any(counts)} == {}
     with pytest.raises(ContextError, match="ERASED"):
         pending.get(WAIT_S)
+
+
+@pytest.mark.parametrize("start", EVERY, ids=lambda each: each.__name__)
+def test_what_has_ended_is_erased(
+    running: Deployment, client: Ditto, broker: "redis.Redis", start: Start
+) -> None:
+    """Of a call, a pipeline or a flow that has ended nothing is left; another tenant's keeps its result."""
+    tenant, other = f"t{uuid4().hex}", f"t{uuid4().hex}"
+    word, others = f"canary{uuid4().hex}", f"canary{uuid4().hex}"
+    let_go(broker, word)
+    let_go(broker, others)
+    kept = start(client, f"{other}:s", others)
+    pending = start(client, f"{tenant}:s", word)
+    pending.get(WAIT_S)
+    result = kept.get(WAIT_S)
+    eventually(lambda: is_idle(client), WAIT_S)
+    assert erase(running, "--session", f"{tenant}:s")["results"][1] == 0
+    counts = erase(running, "--tenant", tenant)
+    assert counts["results"] == (0, 0) if start in OF_SESSIONS else counts["results"][0] > 0
+    broker.delete(f"test:{word}:begun", f"test:{word}:go")
+    assert holding(running.server, word) == []
+    with pytest.raises(ContextError, match="ERASED"):
+        pending.get(WAIT_S)
+    assert kept.get(WAIT_S) == result
 
 
 def is_idle(client: Ditto) -> bool:

@@ -22,6 +22,11 @@ class Backend:
     url: str
     table: str
 
+    @property
+    def dialect(self) -> str:
+        """What SQLAlchemy calls the database."""
+        return "mysql" if self.kind == "mariadb" else self.kind
+
     @contextmanager
     def open(self, *, clock_ms: Callable[[], int] | None = None) -> Iterator[Store]:
         """The store, closed at the end."""

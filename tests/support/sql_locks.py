@@ -20,7 +20,7 @@ WAITS = {
 
 def tables_of(backend: Backend) -> Tables:
     """The tables of a store."""
-    return Tables.named(backend.table, backend="mysql" if backend.kind == "mariadb" else backend.kind)
+    return Tables.named(backend.table, backend=backend.dialect)
 
 
 def keyed_record(backend: Backend, record_id: str, key: str) -> Executable:

@@ -4,6 +4,7 @@ Each part notes in the broker's database that it has begun, `test:<word>:begun`,
 `test:<word>:go`. The word is what it says.
 """
 
+import json
 import re
 from dataclasses import dataclass
 from typing import Any
@@ -49,7 +50,7 @@ def let_go(client: Any, word: str) -> None:  # of redis-py
 
 
 class StubbornModel:
-    """Says the last word that it was told, after it waited."""
+    """Says the last word that it was told, after it waited; to who asks for a summary, as one."""
 
     endpoint = None
     default_model = "stubborn"
@@ -61,9 +62,10 @@ class StubbornModel:
         word = self._gate.pass_through(WORD.findall(str(request.messages))[-1])
         if call.on_text is not None:
             call.on_text(word)
-        return Sample(
-            message=Message.model_validate({"role": "assistant", "content": word}), finish_reason="stop"
-        )
+        if request.messages[0].role == "system":
+            word = json.dumps({"summary": word, "sources": ["i"]})
+        message = Message.model_validate({"role": "assistant", "content": word})
+        return Sample(message=message, finish_reason="stop")
 
     def close(self) -> None:
         """The client is the extension's."""

@@ -189,16 +189,16 @@ def test_long_documents_are_found_by_their_beginning(nodes: MemoryNodes) -> None
     assert len(output(nodes.search({"query": "漢"}))) == 1
 
 
-# MySQL tells administrators only how common words are
-@pytest.mark.parametrize("backend", ["sqlite", "postgresql"], indirect=True)
+@pytest.mark.parametrize("backend", ["sqlite", "postgresql", "mariadb"], indirect=True)
 def test_the_most_common_words_are_left_out(
     backend: Backend, store: SqlMemoryStore, nodes: MemoryNodes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Very common words are left out while rarer ones are there; alone, all of them are asked for first."""
-    monkeypatch.setattr(type(DIALECTS[backend.kind]), "common_documents", 5)
+    monkeypatch.setattr(type(DIALECTS[backend.dialect]), "common_documents", 5)
     remember(nodes, *["common words"] * 7, *["other things"] * 7, "common and rare words", "rare")
-    with store._engine.begin() as connection:
-        connection.exec_driver_sql("ANALYZE")
+    if backend.kind != "mariadb":
+        with store._engine.begin() as connection:
+            connection.exec_driver_sql("ANALYZE")
     assert set(contents(nodes.search({"query": "common rare"}))) == {"rare", "common and rare words"}
     assert set(contents(nodes.search({"query": "common words"}))) == {"common words", "common and rare words"}
     assert len(contents(nodes.search({"query": "common things", "limit": 100}))) == 15

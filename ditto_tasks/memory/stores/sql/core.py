@@ -16,6 +16,7 @@ from sqlalchemy import (
     MetaData,
     Select,
     String,
+    Subquery,
     Table,
     and_,
     any_,
@@ -30,10 +31,12 @@ from sqlalchemy import (
     func,
     insert,
     inspect,
+    literal,
     or_,
     select,
     table,
     text,
+    union_all,
     update,
 )
 from sqlalchemy.dialects.mysql import match as mysql_match
@@ -61,6 +64,7 @@ __all__ = [
     "SQLAlchemyError",
     "Select",
     "String",
+    "Subquery",
     "Table",
     "UserDefinedType",
     "and_",
@@ -76,6 +80,7 @@ __all__ = [
     "func",
     "insert",
     "inspect",
+    "literal",
     "make_url",
     "mysql_match",
     "or_",
@@ -84,5 +89,6 @@ __all__ = [
     "sqlite_insert",
     "table",
     "text",
+    "union_all",
     "update",
 ]
