@@ -14,7 +14,7 @@ from ditto_tasks.interaction.base import (
 )
 from ditto_tasks.interaction.bounded import BoundedRunner
 from ditto_tasks.interaction.models import OutputInput
-from ditto_tasks.interaction.results import public_error
+from ditto_tasks.interaction.results import as_tool_error, public_error
 from ditto_tasks.interaction.values import OutputReceipt
 from ditto_tasks.json_values import JsonValue
 from ditto_tasks.models import to_wire
@@ -52,11 +52,12 @@ def _receipt(
 ) -> OutputReceipt:
     try:
         receipt: object = runner.run(lambda: sink.deliver(given, action), action)
-    except ToolError as error:
-        return _unknown(given, error)
     except Exception as error:  # noqa: BLE001 - a sink is foreign code: the message may be out all the same
-        _log.warning("the output sink met %s", raised(error))
-        return _unknown(given, ToolError("SINK_FAILED", "the sink failed"))
+        failed = as_tool_error(error, action.token)
+        if failed.code == "TOOL_FAILED":
+            _log.warning("the output sink met %s", raised(error))
+            failed = ToolError("SINK_FAILED", "the sink failed")
+        return _unknown(given, failed)
     if not isinstance(receipt, OutputReceipt) or receipt.delivery_id != given.delivery_id:
         return _unknown(given, ToolError("INVALID_RECEIPT", "the sink's receipt is not for this delivery"))
     return receipt
