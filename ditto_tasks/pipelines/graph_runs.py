@@ -159,14 +159,16 @@ class GraphRuns:
             message = "the run did not finish within its deadline"
             self.fail(run, PipelineError("PIPELINE_DEADLINE_EXCEEDED", message))
         for node, attempt in standing.given_up:
-            self._give_up(run, node, attempt, standing.deadline_ms)
+            message = f"{MAX_DEATHS} workers died while they ran this node"
+            self.give_up(run, node, attempt, DeadLettered("DEAD_LETTERED", message))
         self._publish(run, standing)
         return False
 
-    def _give_up(self, run: str, node: str, attempt: int, deadline_ms: int) -> None:
-        message = f"{MAX_DEATHS} workers died while they ran this node"
-        error = error_to_wire(named(DeadLettered("DEAD_LETTERED", message), node))
-        if self.records.raised(run, node, attempt, error, Stopped(False, False, deadline_ms)) == "failed":
+    def give_up(self, run: str, node: str, attempt: int, error: DeadLettered) -> None:
+        """End a run at a node whose message is given up."""
+        wire = error_to_wire(named(error, node))
+        how = Stopped(stopped=False, renewed=False, deadline_ms=0)
+        if self.records.raised(run, node, attempt, wire, how) == "failed":
             self.announce(run)
 
     def fail(self, run: str, error: DittoError) -> None:

@@ -12,8 +12,10 @@ from celery.worker.consumer import Consumer
 from kombu.exceptions import ContentDisallowed, KombuError
 
 from ditto_tasks.errors import DeadLettered
+from ditto_tasks.pipelines.steps import step_of
 from ditto_tasks.sharding import is_shard_queue
 from ditto_tasks.worker.guard import REFUSED, SIZE
+from ditto_tasks.worker.keys import GRAPH_HEADER
 
 logger = get_logger(__name__)
 
@@ -83,6 +85,7 @@ class GuardedConsumer(Consumer):
         request = request_of(task_id, message)
         try:
             self.app.backend.mark_as_failure(task_id, error, request=request)
+            tell_run(self.app, message.headers, error)
         except Exception as exc:  # noqa: BLE001 -- the result backend may be down; the letter itself is kept
             logger.error("No failure stored for task id %s: %s", task_id, type(exc).__name__)
 
@@ -127,6 +130,15 @@ def push_dead_letter(channel: Any, queue: str, letter: Mapping[str, object]) -> 
         if not is_shard_queue(queue):
             pipe.ltrim(key, 0, DEAD_LETTERS_KEPT - 1)
         pipe.execute()
+
+
+def tell_run(app: Any, headers: Mapping[str, Any], error: DeadLettered) -> None:  # Celery's edge
+    """End the run of a graph whose node is given up: it would be handed out again until the deadline."""
+    run = headers.get("root_id")
+    step = step_of(headers.get("id"), run)
+    if headers.get(GRAPH_HEADER) and run and step:
+        node, _, attempt = step.partition(".")
+        app.graphs.give_up(run, node, int(attempt or 1), error)
 
 
 def request_of(task_id: str, message: Message) -> Context | None:

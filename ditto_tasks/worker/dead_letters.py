@@ -13,7 +13,7 @@ from ditto_tasks.errors import DeadLettered
 from ditto_tasks.json_values import InvalidJson, decode
 from ditto_tasks.serialization import CONTENT_TYPE
 from ditto_tasks.sharding import shard_queue
-from ditto_tasks.worker.consumer import request_of
+from ditto_tasks.worker.consumer import request_of, tell_run
 from ditto_tasks.worker.guard import open_envelope
 from ditto_tasks.worker.keys import SCOPE_HEADER, dead_key
 
@@ -133,6 +133,7 @@ def tell_caller(app: Celery, message: Message, error: DeadLettered) -> None:
     if task_id is None:
         return
     app.backend.mark_as_failure(task_id, error, request=request_of(task_id, cast("Any", message)))
+    tell_run(app, message.headers, error)
 
 
 def _text(entry: Mapping[str, object], name: str) -> str | None:

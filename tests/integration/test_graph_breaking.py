@@ -14,8 +14,9 @@ from support.polling import eventually
 
 from ditto_tasks import Ditto
 from ditto_tasks.cli import celery_group
-from ditto_tasks.errors import Cancelled, DittoError, PipelineError
+from ditto_tasks.errors import Cancelled, DeadLettered, DittoError, PipelineError
 from ditto_tasks.models import Scope
+from ditto_tasks.nodes import NodeType
 from ditto_tasks.pipelines.graph_functions import graph_function
 from ditto_tasks.pipelines.graph_plan import run_graph
 from ditto_tasks.pipelines.graphs import Graph, GraphNode
@@ -160,6 +161,19 @@ def test_a_binding_that_no_worker_knows_ends_the_run_by_name(client: Ditto) -> N
     with pytest.raises(PipelineError) as caught:
         run.get(WAIT_S)
     assert (caught.value.code, caught.value.details["nodeId"]) == ("UNKNOWN_BINDING", "b")
+
+
+def test_a_node_that_no_worker_can_run_ends_the_run_at_once(running: FlowDeployment) -> None:
+    """A type of the sender's own that workers do not have is a dead letter, and the run says at which node."""
+    own = NodeType("MINE.NODE", "MINE", handlers="mine.tasks")
+    with Ditto(running.settings, nodes=[own]) as client:
+        run = client.run(
+            Graph("mine", [constant("a"), GraphNode("mine", "MINE.NODE", dependencies=("a",), input={})])
+        )
+        with pytest.raises(DeadLettered) as caught:
+            run.get(WAIT_S)
+        assert (caught.value.code, caught.value.details["nodeId"]) == ("UNKNOWN_TASK", "mine")
+        assert node_states(client, run.id) == {"a": "done", "mine": "failed"}
 
 
 @pytest.mark.parametrize("size", [300_000, 5_000_000])
