@@ -1,7 +1,8 @@
 """Functions of graphs and loops by name: they are registered where they are defined, and sent as names.
 
-Whoever builds a graph and every worker that runs it import the module (DITTO_EXTENSIONS names it); what an
-extension gives as `bindings` counts in workers too. All are pure: a node that is run again asks again.
+Whoever builds a graph and every worker that runs it import the module (DITTO_EXTENSIONS names it). What is
+not registered is looked for among the `bindings` of a worker's extensions. All are pure: a node that is run
+again asks again.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from ditto_tasks.json_values import JsonObject, JsonValue
 GraphBinding: TypeAlias = Callable[[JsonValue, Mapping[str, JsonValue]], JsonObject]
 AnyFunction: TypeAlias = Callable[..., object]
 Functions: TypeAlias = Mapping[str, AnyFunction]
+
+MoreFunctions: TypeAlias = Callable[[], Functions]
 
 F = TypeVar("F", bound=AnyFunction)
 
@@ -34,14 +37,22 @@ def graph_function(name: str) -> Callable[[F], F]:
     return register
 
 
+def no_more() -> Functions:
+    """No functions beside the registered ones."""
+    return {}
+
+
 def is_known(name: str) -> bool:
     """Whether this process has a function of this name."""
     return name in _REGISTERED
 
 
-def call(name: str, *arguments: object, more: Functions | None = None) -> JsonValue:
-    """What the function called `name` gives; UNKNOWN_BINDING, its own typed error, or BINDING_FAILED."""
-    function = (more or {}).get(name) or _REGISTERED.get(name)
+def call(name: str, *arguments: object, more: MoreFunctions = no_more) -> JsonValue:
+    """What the function called `name` gives; UNKNOWN_BINDING, its own typed error, or BINDING_FAILED.
+
+    `more` is asked where none is registered, for it opens extensions; their modules may register some.
+    """
+    function = _REGISTERED.get(name) or more().get(name) or _REGISTERED.get(name)
     if function is None:
         raise PipelineError("UNKNOWN_BINDING", "no function has this name in this process", {"binding": name})
     try:

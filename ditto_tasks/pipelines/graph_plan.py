@@ -9,7 +9,7 @@ from typing import Final, NamedTuple, TypeAlias, cast
 from ditto_tasks.errors import DittoError, PipelineError
 from ditto_tasks.json_values import JsonObject, JsonValue, encode
 from ditto_tasks.models import Scope, to_wire
-from ditto_tasks.pipelines.graph_functions import Functions, call
+from ditto_tasks.pipelines.graph_functions import MoreFunctions, call, no_more
 from ditto_tasks.pipelines.graphs import RUN_SCOPE, Graph, GraphNode
 
 NODE_ID: Final = "nodeId"  # the detail of an error that names the node
@@ -51,7 +51,7 @@ class Specification(NamedTuple):
         return encode([self.node, list(self.dependencies), *self[2:]])
 
     def wire(
-        self, given: JsonValue, outputs: Mapping[str, JsonValue], more: Functions | None = None
+        self, given: JsonValue, outputs: Mapping[str, JsonValue], more: MoreFunctions = no_more
     ) -> JsonObject:
         """The node's input, from the run's input and the outputs of its dependencies alone."""
         if self.binding is None:

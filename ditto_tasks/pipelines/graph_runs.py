@@ -12,7 +12,7 @@ from celery.exceptions import Ignore
 from ditto_tasks.errors import Cancelled, DeadLettered, DittoError, OutcomeUnknown, PipelineError
 from ditto_tasks.json_values import JsonObject, JsonValue, encode
 from ditto_tasks.pipelines.base import AnswerStore
-from ditto_tasks.pipelines.graph_functions import Functions
+from ditto_tasks.pipelines.graph_functions import MoreFunctions
 from ditto_tasks.pipelines.graph_plan import named
 from ditto_tasks.pipelines.graph_records import MAX_DEATHS, GraphRecords
 from ditto_tasks.pipelines.graph_values import Given, GraphState, Handed, Head, Opening, Standing, Stopped
@@ -75,7 +75,7 @@ class GraphRuns:
         records: GraphRecords,
         answers: Callable[[], AnswerStore],
         send: Send,
-        functions: Callable[[], Functions],
+        functions: MoreFunctions,
         on_iteration_end: Callable[[str], None],
     ) -> None:
         self.records = records
@@ -126,7 +126,7 @@ class GraphRuns:
 
     def _computed(self, given: Given, compute: Compute) -> JsonValue:
         specification = given.specification
-        wire = specification.wire(given.input, given.outputs, self._functions())
+        wire = specification.wire(given.input, given.outputs, self._functions)
         return compute({**wire, OPTIONS_KEY: {**specification.options, "deadlineMs": given.deadline_ms}})
 
     def _settled(self, delivery: Delivery, value: JsonValue, data: bytes, deadline_ms: int) -> None:

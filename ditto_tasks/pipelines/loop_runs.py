@@ -10,7 +10,7 @@ from ditto_tasks.admission import Admission
 from ditto_tasks.errors import Cancelled, DittoError, PipelineError
 from ditto_tasks.models import Scope, from_wire
 from ditto_tasks.pipelines.base import AnswerStore
-from ditto_tasks.pipelines.graph_functions import Functions
+from ditto_tasks.pipelines.graph_functions import MoreFunctions
 from ditto_tasks.pipelines.graph_runs import GraphRuns, run_exists, run_not_found
 from ditto_tasks.pipelines.graph_values import GraphState, Opening
 from ditto_tasks.pipelines.loop_records import LoopOpening, LoopRecord, LoopRecords
@@ -27,7 +27,7 @@ class LoopRuns:
         records: LoopRecords,
         graphs: GraphRuns,
         answers: Callable[[], AnswerStore],
-        functions: Callable[[], Functions],
+        functions: MoreFunctions,
         admit: Callable[[Admission], None],
     ) -> None:
         self.records = records
@@ -77,7 +77,7 @@ class LoopRuns:
         scope = None if record.scope is None else from_wire(Scope, record.scope)
         kept_ms = left_ms + self.records.ttl_ms
         self._admit(run_admission(run, scope, shard=record.shard, ttl_ms=kept_ms))
-        functions = LoopFunctions(record.loop, self._functions())
+        functions = LoopFunctions(record.loop, self._functions)
         opening = Opening(
             run=run,
             graph=functions.graph(record.value),
@@ -92,7 +92,7 @@ class LoopRuns:
         self._graphs.start(opening)
 
     def _take_in(self, record: LoopRecord, run: str) -> None:
-        functions = LoopFunctions(record.loop, self._functions())
+        functions = LoopFunctions(record.loop, self._functions)
         graphs = self._graphs.records
         outputs = graphs.outputs(run, [node for node, _, _ in graphs.plan(run)])
         value = functions.next_state(record.value, outputs)

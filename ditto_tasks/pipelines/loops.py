@@ -12,7 +12,7 @@ from pydantic.alias_generators import to_camel
 from ditto_tasks.errors import PipelineError
 from ditto_tasks.json_values import JsonObject, JsonValue
 from ditto_tasks.models import NonEmptyText, WireModel, invalid_input
-from ditto_tasks.pipelines.graph_functions import Functions, call, is_known
+from ditto_tasks.pipelines.graph_functions import MoreFunctions, call, is_known, no_more
 from ditto_tasks.pipelines.graph_plan import Execute, run_graph
 from ditto_tasks.pipelines.graphs import Graph
 
@@ -62,7 +62,7 @@ class Loop(WireModel):
 class LoopFunctions:
     """The functions of a loop, by their names on the wire."""
 
-    def __init__(self, loop: JsonObject, more: Functions | None = None) -> None:
+    def __init__(self, loop: JsonObject, more: MoreFunctions = no_more) -> None:
         self._loop = loop
         self._more = more
 

@@ -1,10 +1,12 @@
 """Records of graph and loop runs on a real server: each operation atomic, idempotent, and bounded in time."""
 
+import time
 from contextlib import closing
 
 import pytest
 import redis
 from support.graphs import constant, load
+from support.polling import eventually
 from support.workers import client_app
 
 from ditto_tasks.errors import DeadLettered, PipelineError
@@ -174,6 +176,18 @@ def test_a_node_at_which_workers_die_ends_its_run(app, opened):
     )
     with pytest.raises(DeadLettered):
         raise app.AsyncResult("r").result
+
+
+def test_patience_doubles_with_each_sending(opened):
+    """A queue may just be long: each time the silence must last twice as long."""
+    opened.hand_out("r")
+    waited_s = []
+    for _ in range(3):
+        since_s = time.monotonic()
+        eventually(lambda: handed(opened.tend("r", 100)))
+        waited_s.append(time.monotonic() - since_s)
+    assert waited_s[1] > 0.19
+    assert waited_s[2] > 0.39
 
 
 def test_a_node_that_only_waits_is_never_given_up(app, opened):

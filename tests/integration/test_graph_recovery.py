@@ -2,20 +2,25 @@
 
 import base64
 import json
+from uuid import uuid4
 
 import pytest
 import redis
+from support import graph_app
 from support.deployments import deployment
 from support.graph_kills import kill_workers
 from support.graphs import constant, graph_deployment
 from support.polling import eventually
+from support.workers import WorkerProcess, environment
 
 from ditto_tasks.client.graphs import run_call, shard_for
 from ditto_tasks.client.sync import Ditto
+from ditto_tasks.embedded import EmbeddedServer
 from ditto_tasks.errors import PipelineError
 from ditto_tasks.pipelines.graph_runs import sweep_graphs
 from ditto_tasks.pipelines.graph_values import Opening
 from ditto_tasks.pipelines.graphs import Graph, GraphNode
+from ditto_tasks.settings import load_settings
 
 WAIT_S = 60.0
 SHARDS = range(64)
@@ -83,7 +88,7 @@ def test_a_nodes_message_holds_ids_and_no_content(client, broker):
 
 
 def test_a_node_that_is_only_late_is_left_alone(client, broker, waiting):
-    """Within the quiet time nothing is handed out again, and each time doubles it."""
+    """Within the quiet time nothing is handed out again, and with a sending it begins anew."""
     sweep_all(client, quiet_ms=60_000)
     assert broker.llen("ditto.infer") == 1
     sweep_all(client, quiet_ms=1)
@@ -137,3 +142,39 @@ def test_killed_workers_leave_runs_that_end_with_the_right_outputs():
         outcome = kill_workers(deployed, kills=4, runs=3, node_ms=150)
     assert outcome.wrong == []
     assert (outcome.kills, outcome.nodes) == (4, outcome.runs * 30)
+
+
+@pytest.mark.timeout(300)  # two cold starts, and the quiet time after which a node counts as lost
+def test_a_tool_at_work_when_its_worker_dies_is_not_called_again():
+    """The next worker learns from the ledger that nobody knows, and that is the node's output: data."""
+    key = f"k{uuid4().hex}"
+    call = {"id": "c1", "name": "note", "arguments": {"key": key, "hang": True}}
+    act = GraphNode("act", "INTERACTION.ACT.TOOL", dependencies=("first",), input={"call": call})
+    graph = Graph("acts", [constant("first"), act, constant("after", "x", "act")])
+    with (
+        graph_deployment() as deployed,
+        Ditto(deployed.settings) as own,
+        redis.Redis.from_url(deployed.server.redis_url(0)) as counts,
+    ):
+        with deployed.worker("mortal") as mortal:
+            run = own.run(graph)
+            eventually(lambda: counts.get(f"test:{key}"), WAIT_S)
+            mortal.kill()
+        with deployed.worker("next"):
+            outputs = run.get(120)
+        assert (outputs["act"]["status"], int(counts.get(f"test:{key}"))) == ("unknown", 1)
+        assert outputs.keys() == {"first", "act", "after"}
+
+
+def test_an_applications_own_nodes_pass_large_outputs_on():
+    """A client that knows the node types runs a graph of them; what they give goes by reference."""
+    made = [GraphNode(f"n{at}", graph_app.MAKE, input={"size": 200_000}) for at in range(3)]
+    last = GraphNode("last", graph_app.MEASURE, dependencies=("n0", "n1", "n2"), binding="bench.gather")
+    with (
+        EmbeddedServer() as server,
+        WorkerProcess(server, app=graph_app.NAME),
+        Ditto(load_settings(None, environment(server)), nodes=graph_app.ROWS) as own,
+    ):
+        run = own.run(Graph("own", [*made, last]))
+        own.result(run.id).get(WAIT_S)
+        assert run.outputs(["last"]) == {"last": 600_000}

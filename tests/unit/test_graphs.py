@@ -150,10 +150,18 @@ def test_built_in_functions():
 
 
 def test_a_name_belongs_to_one_function():
-    """Another function is refused under it; an extension's wins in its worker."""
+    """Another function is refused under it; an extension's counts where none is registered."""
     with pytest.raises(PipelineError, match="BINDING_EXISTS"):
         graph_function("run input")(lambda _given, _outputs: {})
-    assert call("run input", {}, {}, more={"run input": lambda *_: {"mine": 1}}) == {"mine": 1}
+    theirs = {"run input": lambda *_: {"theirs": 1}, "theirs": lambda *_: {"theirs": 2}}
+    assert call("run input", {}, {}, more=lambda: theirs) == {}
+    assert call("theirs", {}, {}, more=lambda: theirs) == {"theirs": 2}
+
+    def opened():
+        graph_function("test.registered late")(lambda *_: {"late": 3})
+        return {}
+
+    assert call("test.registered late", {}, {}, more=opened) == {"late": 3}
     with pytest.raises(PipelineError, match="UNKNOWN_BINDING"):
         call("nobody's")
 
