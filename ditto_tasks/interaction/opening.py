@@ -16,8 +16,9 @@ from ditto_tasks.interaction.permissions import Permissions
 from ditto_tasks.interaction.providers.brave import BraveSearch
 from ditto_tasks.interaction.registry import ToolRegistry
 from ditto_tasks.interaction.sinks import LogSink, RedisStreamSink, StreamClient, WebhookSink
-from ditto_tasks.interaction.stores.redis import RedisEffectStore, ScriptClient
+from ditto_tasks.interaction.stores.redis import RedisEffectStore
 from ditto_tasks.interaction.web_search import WebSearchProvider, web_search_tool
+from ditto_tasks.lua_running import ScriptClient
 from ditto_tasks.settings import Settings
 from ditto_tasks.state.redis import open_state_client
 

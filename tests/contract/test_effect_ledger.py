@@ -237,6 +237,22 @@ def test_a_begun_effect_is_not_released(store: RedisEffectStore) -> None:
     assert not store.release(KEY, holder="h")
 
 
+def test_scripts_go_over_the_wire_once(ledger: EffectLedger, client: "redis.Redis") -> None:
+    """Each is sent whole when the server first needs it, also after it forgot them, and by its hash after."""
+    client.script_flush()
+
+    def evals() -> int:
+        return int(client.info("commandstats").get("cmdstat_eval", {}).get("calls", 0))
+
+    before = evals()
+    for position in range(5):
+        once(ledger, Effect(), key=EffectKey(owner="", step="s", position=position))
+    assert evals() - before == 3
+    client.script_flush()
+    once(ledger, Effect(), key=EffectKey(owner="", step="s", position=9))
+    assert evals() - before == 6
+
+
 def test_records_expire(ledger: EffectLedger, client: "redis.Redis") -> None:
     """Every record has a TTL."""
     once(ledger, Effect())

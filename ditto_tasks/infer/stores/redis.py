@@ -14,7 +14,7 @@ from ditto_tasks.infer.models import CacheKey
 from ditto_tasks.infer.stores.memory import cache_name
 from ditto_tasks.json_values import JsonObject, JsonValue, decode, encode
 from ditto_tasks.keys import Keys
-from ditto_tasks.lua_source import lua_source
+from ditto_tasks.lua_running import ScriptClient, run_script
 from ditto_tasks.models import Scope
 from ditto_tasks.state.redis import translated_errors
 from ditto_tasks.task_events import EVENTS_TTL_MS
@@ -26,10 +26,9 @@ EVENTS_KEPT: Final = 10_000  # more than a long answer has pieces
 GATHER_S: Final = 0.05  # pieces of text closer together than this travel as one
 
 
-class RedisClient(Protocol):
+class RedisClient(ScriptClient, Protocol):
     """The part of a Redis client that these stores need."""
 
-    def eval(self, script: str, numkeys: int, *keys_and_args: str | bytes | int) -> object: ...
     def hget(self, name: str, key: str) -> object: ...
 
 
@@ -72,7 +71,7 @@ class RedisInferCache:
         return self._keys.cached(kind, _digest(name))
 
     def _run(self, script: str, keys: list[str], *args: str | bytes) -> object:
-        return run_script(self._client, script, keys, *args)
+        return _run(self._client, script, keys, *args)
 
 
 def owners_of(key: CacheKey) -> list[str]:
@@ -147,17 +146,17 @@ class TaskEvents:
             return
         try:
             kept = (EVENTS_KEPT, EVENTS_TTL_MS)
-            sent = run_script(self._client, "emit", self._where, str(event["type"]), encode(event), *kept)
+            sent = _run(self._client, "emit", self._where, str(event["type"]), encode(event), *kept)
             self._silent = sent == 0
         except StateBackendError as error:
             self._silent = True
             _log.warning("the events of a task are not sent any more: %s", error.code)
 
 
-def run_script(client: RedisClient, script: str, keys: list[str], *args: str | bytes | int) -> object:
+def _run(client: RedisClient, script: str, keys: list[str], *args: str | bytes | int) -> object:
     """One of the scripts of this domain; its client's errors are typed."""
     with translated_errors():
-        return client.eval(lua_source("ditto_tasks.infer", script), len(keys), *keys, *args)
+        return run_script(client, "ditto_tasks.infer", script, keys, *args)
 
 
 def _digest(name: str) -> str:

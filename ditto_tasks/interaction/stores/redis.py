@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Final, Literal, Protocol, cast
+from typing import Final, Literal, cast
 
 from ditto_tasks.canonical import canonical_json
 from ditto_tasks.interaction.base import Claim, ClaimState, EffectKey
 from ditto_tasks.interaction.ledger import LEASE_MS, TTL_MS
 from ditto_tasks.keys import Keys
-from ditto_tasks.lua_source import lua_source
+from ditto_tasks.lua_running import ScriptClient, run_script
 from ditto_tasks.state.redis import translated_errors
 
 _REPEAT: Final = {True: "repeat", False: ""}
-
-
-class ScriptClient(Protocol):
-    """The part of a Redis client that this store needs."""
-
-    def eval(self, script: str, numkeys: int, *keys_and_args: str | bytes | int) -> object: ...
 
 
 class RedisEffectStore:
@@ -61,8 +55,7 @@ class RedisEffectStore:
     def _run(self, script: str, key: EffectKey, *args: str | bytes | int) -> object:
         with translated_errors():
             root = self._keys.caused(key.root or key.step)
-            source = lua_source("ditto_tasks.interaction", script)
-            return self._client.eval(source, 2, self._name(key), root, *args)
+            return run_script(self._client, "ditto_tasks.interaction", script, (self._name(key), root), *args)
 
     def _name(self, key: EffectKey) -> str:
         named = canonical_json([key.owner, key.step, key.position])
