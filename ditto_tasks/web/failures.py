@@ -21,6 +21,7 @@ STATUS_OF: Final[Mapping[str, int]] = {
     "CONTEXT_NOT_FOUND": 404,
     "NOT_FOUND": 404,
     "RUN_NOT_FOUND": 404,
+    "RUN_EXISTS": 409,
     "RUN_NOT_STOPPED": 409,
     "RUN_NOT_RESUMABLE": 409,
     "STATE_CONFLICT": 409,

@@ -142,7 +142,7 @@ def _add_start(routes: Routes, runs: RunService) -> None:
         response_model=TaskState,
         responses={
             202: {"description": "The run is recorded", "headers": LOCATION_HEADER},
-            **problems(401, 403, 404, 410, 413, 422, 429, 503),
+            **problems(401, 403, 404, 409, 410, 413, 422, 429, 503),
         },
     )
     async def start(

@@ -160,13 +160,15 @@ def test_a_run_works_on_the_tenants_own_session(ann: httpx.Client, bob: httpx.Cl
 
 
 def test_the_same_key_is_the_same_run(ann: httpx.Client, bob: httpx.Client) -> None:
-    """A repeated request starts nothing new; another tenant's same key is another run."""
+    """A repeated request starts nothing new, another input is refused, another tenant's is another run."""
     headers = {"Idempotency-Key": uuid4().hex}
     with ThreadPoolExecutor(4) as pool:
         ids = list(pool.map(lambda _: start(ann, "steps", None, **headers), range(4)))
     assert len(set(ids)) == 1
     assert start(bob, "steps", None, **headers) != ids[0]
     assert [each["id"] for each in ann.get("/runs").json()["runs"]].count(ids[0]) == 1
+    other = ann.post("/sessions/s1/runs/steps", json={"input": "another"}, headers=headers)
+    assert (other.status_code, other.json()["error"]["code"]) == (409, "RUN_EXISTS")
 
 
 def test_a_run_is_cancelled(ann: httpx.Client, broker: redis.Redis) -> None:
