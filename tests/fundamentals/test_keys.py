@@ -4,9 +4,10 @@ import inspect
 import re
 from pathlib import Path
 
+from support.keys import documented_keys
+
 import ditto_tasks
 from ditto_tasks.keys import Keys
-from support.keys import documented_keys
 
 PACKAGE = Path(ditto_tasks.__file__).parent
 SPELLED = re.compile(r"ditto:\{[^}]*(deployment|name)\b")
