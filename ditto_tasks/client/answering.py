@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from ditto_tasks.admission import Admission
 from ditto_tasks.canonical import scope_key
 from ditto_tasks.celery import DittoCelery
-from ditto_tasks.errors import Cancelled
+from ditto_tasks.errors import Cancelled, PipelineError
 from ditto_tasks.json_values import JsonValue
 from ditto_tasks.models import Scope, to_wire
 from ditto_tasks.pipelines.canvas import answer_canvas, answer_request
@@ -50,6 +50,9 @@ def _traced(app: DittoCelery, request: RunRequest, pipeline: str) -> AbstractCon
 def _open(app: DittoCelery, request: RunRequest, pipeline: str) -> int:
     """Record a pipeline; its deadline. Without a scope it is looked after by any shard's owner."""
     runtime, scope = app.settings.runtime, request.scope
+    known = app.records.load(pipeline)
+    if known is not None and known.request.scope != scope:  # it would become this caller's
+        raise PipelineError("RUN_EXISTS", "a pipeline of another scope has this id")
     key = pipeline if scope is None else scope_key(to_wire(scope))
     shard = shard_of(key, runtime.shards.count)
     timeout_ms = request.timeout_ms or runtime.pipelines.deadline_ms

@@ -111,7 +111,12 @@ def _loop_opening(app: DittoCelery, call: RunCall, loop: Loop, timeout_ms: int) 
 
 
 def admit(app: DittoCelery, kind: RecordKind, run: str, scope: Scope | None, timeout_ms: int) -> None:
-    """Refuse a run of an erased session or of a full shard; note whose it is, and list it."""
+    """Refuse a run of an erased session or of a full shard; note whose it is, and list it.
+
+    A run that is there already stays whose it is: the id alone makes nobody its owner.
+    """
+    if app.graphs.records.head(run) is not None or app.loops.records.load(run) is not None:
+        return
     runtime = app.settings.runtime
     kept_ms = timeout_ms + runtime.results.expires_ms
     admission = run_admission(run, scope, shard=shard_for(app, run, scope), ttl_ms=kept_ms)

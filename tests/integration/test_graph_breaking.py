@@ -88,6 +88,21 @@ def test_a_resumed_run_keeps_its_owner_as_long_as_its_record(client: Ditto, brok
     assert broker.pttl("ditto:default:runs") >= record_ms - 5_000
 
 
+def test_a_refused_run_takes_nobody_elses_id(client: Ditto) -> None:
+    """Whoever asks for another tenant's id is refused, and the run stays its owner's, in lists too."""
+    graph = Graph("mine", [constant("a")])
+    run = client.run(graph, scope={"sessionId": "ann:1"})
+    run.get(WAIT_S)
+    with pytest.raises(PipelineError, match="RUN_EXISTS"):
+        client.run(graph, scope={"sessionId": "bob:1"}, run_id=run.id)
+    assert client.app.coordination.tenant(run.id) == "ann"
+    assert run.id not in [each.id for each in client.app.run_records.list(tenant="bob").runs]
+    answer = client.answer({"sessionId": "ann:1"}, "what?", create=True)
+    with pytest.raises(PipelineError, match="RUN_EXISTS"):
+        client.answer({"sessionId": "bob:1"}, "what?", pipeline_id=answer.id)
+    assert client.app.coordination.tenant(answer.id) == "ann"
+
+
 @pytest.mark.parametrize(
     "run_id", ["a:outputs", "x.y", "", " ", "../a", "a" * 300, "\x1b[2J", "ü", "{a}", "a" * 128]
 )
@@ -164,7 +179,7 @@ def test_a_binding_that_no_worker_knows_ends_the_run_by_name(client: Ditto) -> N
 
 
 def test_a_node_that_no_worker_can_run_ends_the_run_at_once(running: FlowDeployment) -> None:
-    """A type of the sender's own that workers do not have is a dead letter, and the run says at which node."""
+    """A type of the sender's own that workers do not have is a dead letter; the run says at which node."""
     own = NodeType("MINE.NODE", "MINE", handlers="mine.tasks")
     with Ditto(running.settings, nodes=[own]) as client:
         run = client.run(
