@@ -18,7 +18,6 @@ end
 redis.call("ZREM", flight, node)
 redis.call("HSET", record, "ended:" .. node, now)
 redis.call("HSET", outputs, node, ARGV[3])
-keep(outputs)
 event("step", ARGV[7], ARGV[9])
 for after in string.gmatch(redis.call("HGET", record, "next:" .. node) or "", "%S+") do
     if redis.call("HINCRBY", record, "left:" .. after, -1) == 0 then
