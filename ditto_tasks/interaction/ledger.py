@@ -2,6 +2,7 @@
 
     claimed -> executing -> settled
                          -> unknown (its executor's lease lapsed) -> settled late
+            -> gone (it was stopped before it began)
 
 A second delivery of the same step waits for the first to settle, or for its lease to lapse.
 """
