@@ -29,6 +29,7 @@ from ditto_tasks.memory.stores.sql import erasing, schema, statements, writing
 from ditto_tasks.memory.stores.sql.core import ColumnElement, Connection, Executable, Select, false
 from ditto_tasks.memory.stores.sql.dialects import DIALECTS
 from ditto_tasks.memory.stores.sql.engine import open_engine, reading, translated_errors
+from ditto_tasks.memory.stores.sql.frequent_words import FrequentWords
 from ditto_tasks.memory.stores.sql.rows import Record, read_item
 from ditto_tasks.memory.stores.sql.tables import DEFAULT_TABLE, Tables
 from ditto_tasks.memory.stores.sql.vectors import (
@@ -67,6 +68,7 @@ class SqlMemoryStore:
         self._by_key = statements.named_records(self._tables, self._dialect, "memory_key")
         self._clock_ms = clock_ms or _system_clock_ms
         self._namespace = ""
+        self._frequent = FrequentWords()
         self._schema_checked = Event()
 
     def within(self, namespace: str) -> Self:
@@ -221,13 +223,16 @@ class SqlMemoryStore:
         words = spelled_query(query, namespace)
         if not words:
             return []
-        common = {row[0] for row in self._read(self._dialect.common(self._tables, words))}
+        common = self._frequent.among(words, self._look_for_frequent)
         telling = [word for word in words if word not in common]
         if telling:
             return self._matching(telling, condition, search.limit)
         # only very common words: records with all of them are the best ones and far fewer
         every = self._matching(words, condition, search.limit, every=True)
         return every or self._matching(words, condition, search.limit)
+
+    def _look_for_frequent(self, words: Sequence[str]) -> set[str]:
+        return {row[0] for row in self._read(self._dialect.common(self._tables, words))}
 
     def _matching(
         self, words: Sequence[str], condition: ColumnElement[bool], limit: int, *, every: bool = False
