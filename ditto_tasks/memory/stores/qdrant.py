@@ -38,6 +38,7 @@ from ditto_tasks.memory.records import (
     text_to_embed,
 )
 from ditto_tasks.memory.stores import qdrant_points as points
+from ditto_tasks.memory.stores.qdrant_answers import in_parts
 from ditto_tasks.memory.stores.qdrant_collection import (
     errors_as,
     having,
@@ -117,19 +118,21 @@ class QdrantMemoryStore:
         if wanted is None:
             return []
         with errors_as("MEMORY_BACKEND_ERROR"):
-            answer = self._client.query_points(
+            hits = self._client.query_points(
                 self._collection,
                 query=list(vector),
                 using=VECTOR,
                 query_filter=self._condition(namespace, wanted, ranged=True),
                 limit=search.limit,
-                with_payload=True,
-            )
+                with_payload=False,
+            ).points
+        found = self._points([str(hit.id) for hit in hits])  # in parts: together they may be large
         return [
             MemorySearchResult(
-                memory=points.read_item(str(hit.id), hit.payload or {}), score=float(hit.score)
+                memory=points.read_item(str(hit.id), found[str(hit.id)]), score=float(hit.score)
             )
-            for hit in answer.points
+            for hit in hits
+            if str(hit.id) in found  # else it was deleted in between
         ]
 
     def write(
@@ -319,34 +322,36 @@ class QdrantMemoryStore:
 
     def _scroll(self, namespace: str, wanted: MemoryFilter) -> list[Stored]:
         condition = self._condition(namespace, wanted, ranged=False)
-        found: list[Stored] = []
+        ids: list[str] = []
         offset = None
         while True:
             with errors_as("MEMORY_BACKEND_ERROR"):
                 page, offset = self._client.scroll(
-                    self._collection, scroll_filter=condition, limit=PAGE, offset=offset
+                    self._collection, scroll_filter=condition, limit=PAGE, offset=offset, with_payload=False
                 )
-            found += [_stored(str(point.id), point.payload or {}) for point in page]
+            ids += [str(point.id) for point in page]
             if offset is None:
-                return [each for each in found if points.passes_ranges(each.item, wanted)]
+                break
+        found = [points.stored(point_id, payload) for point_id, payload in self._points(ids).items()]
+        return [each for each in found if points.passes_ranges(each.item, wanted)]
 
     def _retrieve(self, ids: Sequence[str]) -> dict[str, Stored]:
         """The records of this namespace among ids; what is no UUID is nobody's id."""
         named = [record_id for record_id in dict.fromkeys(ids) if points.is_point_id(record_id)]
-        found: dict[str, Stored] = {}
-        for start in range(0, len(named), PAGE):
-            with errors_as("MEMORY_BACKEND_ERROR"):
-                page = self._client.retrieve(self._collection, named[start : start + PAGE], with_payload=True)
-            for point in page:
-                payload = point.payload or {}
-                if payload.get("kind") == points.MEMORY and payload.get("namespace") == self._namespace:
-                    found[str(point.id)] = _stored(str(point.id), payload)
-        return found
+        return {
+            point_id: points.stored(point_id, payload)
+            for point_id, payload in self._points(named).items()
+            if payload.get("kind") == points.MEMORY and payload.get("namespace") == self._namespace
+        }
 
+    def _points(self, ids: Sequence[str]) -> dict[str, JsonObject]:
+        """The payloads of those of these points that are there, in as many answers as they need."""
 
-def _stored(point_id: str, payload: JsonObject) -> Stored:
-    created, updated = payload.get("createdAt"), payload.get("updatedAt")
-    return Stored(points.read_item(point_id, payload), int(str(created)), int(str(updated)))
+        def read(part: Sequence[str]) -> Sequence[models.Record]:
+            return self._client.retrieve(self._collection, list(part), with_payload=True)
+
+        with errors_as("MEMORY_BACKEND_ERROR"):
+            return {str(point.id): point.payload or {} for point in in_parts(read, ids, PAGE)}
 
 
 def _system_clock_ms() -> int:

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final
 from urllib.parse import unquote, urlsplit
 
 from qdrant_client import QdrantClient, models
 
 from ditto_tasks.errors import MemoryError
 from ditto_tasks.json_values import JsonObject
+from ditto_tasks.memory.stores.qdrant_answers import TIMEOUT_S, BoundedTransport
 
 __all__ = ["QdrantClient", "errors_as", "having", "models", "open_client", "open_collection"]
-
-TIMEOUT_S: Final = 15
 
 
 def open_client(url: str, api_key: str | None) -> tuple[str, QdrantClient]:
@@ -31,6 +29,7 @@ def open_client(url: str, api_key: str | None) -> tuple[str, QdrantClient]:
             api_key=api_key,
             timeout=TIMEOUT_S,
             https=parts.scheme == "qdrants",
+            transport=BoundedTransport(),
         )
         return collection, client
     raise MemoryError.invalid_input(

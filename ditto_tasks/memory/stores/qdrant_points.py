@@ -108,6 +108,12 @@ def read_item(point_id: str, payload: Mapping[str, JsonValue]) -> MemoryItem:
     return MemoryItem.assemble(values)
 
 
+def stored(point_id: str, payload: JsonObject) -> Stored:
+    """The record of a point, and when it was made and changed."""
+    created, updated = payload.get("createdAt"), payload.get("updatedAt")
+    return Stored(read_item(point_id, payload), int(str(created)), int(str(updated)))
+
+
 def passes_ranges(item: MemoryItem, wanted: MemoryFilter) -> bool:
     """Whether a record passes the terms that Qdrant wasn't asked for."""
     found = facets(item.metadata)
