@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeAlias
 
 from ditto_tasks.admission import Admission, Gate
 from ditto_tasks.belongings import CANVAS_TTL_MS, TASK, note_script
@@ -17,14 +17,15 @@ from ditto_tasks.sharding import DEPLOYMENT_KEY
 CANCEL_TTL_MS: Final = 86_400_000  # a task that has not started a day after its cancel will run
 
 
+Command: TypeAlias = "tuple[str | bytes | int, ...]"
+
+
 class Pipeline(Protocol):
     """Commands that go out together; `execute` gives their answers in order."""
 
-    def eval(self, script: str, numkeys: int, *keys_and_args: str | bytes | int) -> object: ...
-    def exists(self, *keys: str) -> object: ...
     def get(self, key: str) -> object: ...
     def set(self, key: str, value: str | int, *, px: int | None = None, nx: bool = False) -> object: ...
-    def time(self) -> object: ...
+    def execute_command(self, *command: str | bytes | int) -> object: ...
     def execute(self) -> list[object]: ...
 
 
@@ -44,10 +45,14 @@ class BrokerClient(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Coordination:
-    """Keys `ditto:<deployment>:…`. `clients` lends a client of the broker's database."""
+    """Keys `ditto:<deployment>:…`. `clients` lends a client of the broker's database.
+
+    A worker has a `line` as well: what every task asks goes past a client's pool.
+    """
 
     deployment: str
     clients: Callable[[], AbstractContextManager[BrokerClient]]
+    line: Callable[[Sequence[Command]], list[object]] | None = None
 
     def check_shard_count(self, count: int) -> None:
         """Fix whose shards these are and how many, for ever; or refuse what differs from what was fixed."""
@@ -113,18 +118,33 @@ class Coordination:
 
         The task is noted as its root's: whoever erases that looks for its result.
         """
-        with self.clients() as client, client.pipeline(transaction=False) as pipe:
-            keys = self._keys
-            pipe.exists(keys.cancel(task_id), keys.cancel_root(root_id), keys.erased_root(root_id))
-            pipe.time()
-            if root_id != task_id:
-                pipe.eval(note_script(), 1, keys.caused(root_id), CANVAS_TTL_MS, TASK + task_id)
-            cancelled, clock, *_ = pipe.execute()
+        keys = self._keys
+        marks = keys.cancel(task_id), keys.cancel_root(root_id), keys.erased_root(root_id)
+        asked: list[Command] = [("EXISTS", *marks)]
+        if root_id != task_id:
+            noted = keys.caused(root_id), CANVAS_TTL_MS, TASK + task_id
+            asked.append(("EVAL", note_script(), 1, *noted))
+        if deadline_ms is not None:
+            asked.append(("TIME",))
+        cancelled, *others = self._answers(asked)
         if cancelled:
             return Cancelled()
-        if deadline_ms is not None and clock_ms(clock) > deadline_ms:
+        if deadline_ms is not None and clock_ms(others[-1]) > deadline_ms:
             return Cancelled("TIMEOUT", "the deadline of the call has passed")
         return None
+
+    def _answers(self, commands: Sequence[Command]) -> list[object]:
+        """What the server answers to all of them, in one round trip; raises what it refuses."""
+        if self.line is None:
+            with self.clients() as client, client.pipeline(transaction=False) as pipe:
+                for command in commands:
+                    pipe.execute_command(*command)
+                return pipe.execute()
+        answers = self.line(commands)
+        for answer in answers:
+            if isinstance(answer, Exception):
+                raise answer
+        return answers
 
     @property
     def _keys(self) -> Keys:

@@ -85,7 +85,7 @@ class ShardScripts:
         self.deployment = keys.deployment
         self._owner = owner
         self._lease_ms = lease_ms
-        self._lines = Lines(client)
+        self.lines = Lines(client)
         self._script = {path.name[:-4]: ScriptCall.of(path.read_text("utf-8")) for path in _lua_files()}
 
     def heartbeat(self, shard_count: int) -> Heartbeat:
@@ -109,7 +109,7 @@ class ShardScripts:
         wanted = list(shards)
         arguments: list[Argument] = [self._owner, self._lease_ms]
         calls = [self._script["claim"].bind(self._lease_keys(shard), arguments) for shard in wanted]
-        answers = self._lines.run(*calls)
+        answers = self.lines.run(*calls)
         found = zip(wanted, answers, strict=True)
         return {shard: Claim(int(epoch), owner.decode()) for shard, (epoch, owner) in found}
 
@@ -144,12 +144,12 @@ class ShardScripts:
         calls = [self._script["next"].bind(keys, [epoch, seq, how, *flags])]
         if also_started is not None:
             calls.append(self._start(also_started))
-        (answer, *message), *_ = self._lines.run(*calls)
+        (answer, *message), *_ = self.lines.run(*calls)
         return _taken(message) if message else Nothing(answer)
 
     def start(self, message: InFlight) -> None:
         """Mark a message in flight as started."""
-        self._lines.run(self._start(message))
+        self.lines.run(self._start(message))
 
     def bury(self, shard: int, epoch: int, seq: str, entry: bytes) -> bool:
         """Move the message in flight to the dead letters; False if it is in flight no more."""
@@ -166,7 +166,7 @@ class ShardScripts:
         self._client.delete(self._keys.worker(self._owner))
 
     def _run(self, name: str, keys: Sequence[str], arguments: Sequence[Argument]) -> Any:  # what it answers
-        (answer,) = self._lines.run(self._script[name].bind(keys, arguments))
+        (answer,) = self.lines.run(self._script[name].bind(keys, arguments))
         return answer
 
     def _start(self, message: InFlight) -> ScriptCall:

@@ -7,7 +7,8 @@ import socket
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 from uuid import uuid4
 
@@ -60,6 +61,8 @@ class ShardService:
         self._client = _client(url, max_connections=config.count + OTHER_CONNECTIONS)
         self._lease_scripts = self._scripts_of(self._lease_client, keys)
         self._scripts = self._scripts_of(self._client, keys)
+        ask = partial(self._scripts.lines.ask, again=True)
+        app.coordination = replace(app.coordination, line=ask)
         self.shards = Shards(self._scripts, count=config.count, mutation_timeout_s=self._timeout_s)
         self._loop = LeaseLoop(self._lease_scripts, self.shards, owner=self._owner, shard_count=config.count)
         self._changes = Changes(self._lease_client, keys.changes)
