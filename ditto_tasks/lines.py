@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import os
+import socket
+import struct
 import threading
 import time
 from collections.abc import Sequence
@@ -69,14 +71,17 @@ class Lines:
         was_good = self._line().is_good
         try:
             return self._ask(commands)
-        except (RedisConnectionError, OSError):
-            if not (again and was_good):
+        except (RedisConnectionError, OSError) as error:
+            if not (again and was_good) or isinstance(
+                error.__context__, BlockingIOError
+            ):  # that is a time-out
                 raise
             return self._ask(commands)
 
     def _ask(self, commands: Sequence[Command]) -> list[Any]:
         line = self._line()
         connection, line.is_good = line.connection, False
+        wait_in_kernel(connection._sock)
         try:
             connection.send_packed_command(connection.pack_commands(commands))
             answers = [_answer(connection) for _ in commands]
@@ -94,6 +99,20 @@ class Lines:
             line.is_good = False
             line.connection.disconnect()  # it connects again when it is written to
         return line
+
+
+def wait_in_kernel(sock: socket.socket | None) -> None:
+    """Let the kernel keep the time limit of a plain socket, where Python would poll before each call.
+
+    Each poll hands the interpreter to another thread and waits to get it back. A limit that has passed
+    shows itself as BlockingIOError.
+    """
+    limit_s = sock.gettimeout() if type(sock) is socket.socket else None
+    if sock is not None and limit_s:
+        limit = struct.pack("ll", int(limit_s), int(limit_s % 1 * 1_000_000))
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
+        sock.settimeout(None)
 
 
 @dataclass(slots=True, eq=False)

@@ -21,7 +21,7 @@ from kombu.transport import redis as kombu_redis
 from kombu.transport.virtual.base import Base64, Message
 from kombu.transport.virtual.base import Channel as VirtualChannel
 from redis import Redis
-from redis.connection import Connection
+from redis.connection import AbstractConnection, Connection
 from support.shards import Deployment
 
 from ditto_tasks.embedded import EmbeddedServer
@@ -42,6 +42,12 @@ def test_kombu_puts_new_messages_on_the_left() -> None:
     """kombu.transport.redis.Channel._put: LPUSH, so that the right end is the head that shards take."""
     assert "lpush(key, dumps(message))" in source(kombu_redis.Channel._put)
     assert "'BRPOP'" in source(kombu_redis.Channel._brpop_start)
+
+
+def test_redis_connections_have_a_socket_whose_would_block_is_the_context_of_their_error() -> None:
+    """AbstractConnection: _sock, and a ConnectionError raised while a BlockingIOError is handled."""
+    assert "self._sock = sock" in source(AbstractConnection.connect_check_health)
+    assert "except OSError as e:" in source(AbstractConnection.send_packed_command)
 
 
 def test_kombu_publishes_through_put_and_makes_its_pool_of_a_connections_options() -> None:

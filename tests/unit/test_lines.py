@@ -1,6 +1,7 @@
 """Commands on a connection of the calling thread: what becomes of a connection that breaks."""
 
 import threading
+import time
 from collections.abc import Iterator
 from typing import cast
 
@@ -89,3 +90,17 @@ def test_the_servers_errors_are_answers(lines: Lines, admin: redis.Redis) -> Non
     refused, answered = lines.ask([("LPUSH", "key", "x"), ("GET", "key")], again=False)
     assert isinstance(refused, redis.ResponseError)
     assert answered == b"value"
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_a_server_that_does_not_answer_is_waited_for_once(server: EmbeddedServer, again: bool) -> None:
+    """The client's time limit holds for each answer, and a question that timed out is not asked again."""
+    client = cast("redis.Redis", open_state_client(server.redis_url(), timeout_ms=1_000))
+    lines = Lines(client)
+    assert lines.ask([("PING",)], again=again) == [b"PONG"]
+    since = time.monotonic()
+    with pytest.raises(redis.RedisError):
+        lines.ask([("BLPOP", "nothing", "0")], again=again)
+    assert 0.9 < time.monotonic() - since < 1.9
+    assert lines.ask([("PING",)], again=again) == [b"PONG"]
+    client.close()
