@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 import pytest
 from support.provider_server import ProviderServer, Reply, as_events, chat_chunk, message_events
 
+from ditto_tasks.bounded_http import MAX_ANSWER_BYTES
 from ditto_tasks.infer.base import InferCall
 from ditto_tasks.infer.nodes import InferNodes
 from ditto_tasks.infer.providers.anthropic import AnthropicProvider
-from ditto_tasks.infer.providers.bounded_client import MAX_ANSWER_BYTES
 from ditto_tasks.infer.providers.google import GoogleProvider
 from ditto_tasks.infer.providers.openai_compatible import OpenAiCompatibleProvider
 from ditto_tasks.models import NodeResult

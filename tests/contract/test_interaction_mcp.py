@@ -182,6 +182,10 @@ def http_url() -> Iterator[str]:
     def double(n: int) -> int:
         return 2 * n
 
+    @server.tool()
+    def flood() -> str:
+        return "canary" * 9_000_000
+
     sock = socket.create_server(("127.0.0.1", 0))
     config = uvicorn.Config(server.streamable_http_app(), log_level="critical", ws="none")
     running = uvicorn.Server(config)
@@ -200,9 +204,26 @@ def test_streamable_http(http_url: str) -> None:
     opened = nodes(client, "web")
     found = opened.act_mcp({"operation": "discover"})
     assert isinstance(found, Discovery)
-    assert [each.name for each in found.capabilities] == ["double"]
+    assert [each.name for each in found.capabilities] == ["double", "flood"]
     call: JsonObject = {"id": "c", "name": "double", "arguments": {"n": 4}}
     done = opened.act_mcp({"operation": "invoke", "server": "web", "call": call})
     client.close()
     assert isinstance(done, Invocation)
     assert done.result.structured_content == {"result": 8}
+
+
+def test_a_flood_over_http(http_url: str) -> None:
+    """An answer past its bound is not read to its end; the result is typed, and the next call succeeds."""
+    client = McpSdkClient({"web": McpAddress(url=http_url)})
+    opened = nodes(client, "web")
+    calls: list[JsonObject] = [
+        {"id": "c", "name": "flood", "arguments": {}},
+        {"id": "d", "name": "double", "arguments": {"n": 4}},
+    ]
+    flood, double = (opened.act_mcp({"operation": "invoke", "server": "web", "call": call}) for call in calls)
+    client.close()
+    assert isinstance(flood, Invocation)
+    assert isinstance(double, Invocation)
+    assert (flood.result.status, flood.result.error and flood.result.error.code) == ("failed", "MCP_PROTOCOL_ERROR")
+    assert "canary" not in str(to_wire(flood))
+    assert double.result.structured_content == {"result": 8}

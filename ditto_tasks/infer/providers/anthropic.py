@@ -4,6 +4,7 @@ from contextlib import AbstractAsyncContextManager
 
 from anthropic import APIConnectionError, APIError, APIStatusError, APITimeoutError, AsyncAnthropic
 
+from ditto_tasks.bounded_http import bounded_client
 from ditto_tasks.infer.base import ModelRequest
 from ditto_tasks.infer.providers.anthropic_format import (
     DEFAULT_MAX_TOKENS,
@@ -12,7 +13,7 @@ from ditto_tasks.infer.providers.anthropic_format import (
     sample_of,
     wire_messages,
 )
-from ditto_tasks.infer.providers.bounded_client import bounded_client
+from ditto_tasks.infer.providers.failures import unreadable_error
 from ditto_tasks.infer.providers.over_http import ClientErrors, HttpProvider, StreamedResponse
 from ditto_tasks.infer.values import Sample
 from ditto_tasks.json_values import JsonObject
@@ -34,7 +35,10 @@ class AnthropicProvider(HttpProvider):
     ) -> None:
         super().__init__(library="anthropic", endpoint=base_url or DEFAULT_ENDPOINT, model=model)
         self._client = AsyncAnthropic(
-            api_key=api_key or NO_KEY, base_url=self.endpoint, max_retries=0, http_client=bounded_client()
+            api_key=api_key or NO_KEY,
+            base_url=self.endpoint,
+            max_retries=0,
+            http_client=bounded_client(unreadable_error),
         )
 
     def open_request(

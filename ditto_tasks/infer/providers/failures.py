@@ -25,6 +25,11 @@ def connection_error() -> InferError:
     return TransientProviderError("PROVIDER_HTTP_ERROR", "the connection to the model provider failed")
 
 
+def unreadable_error(what: str) -> InferError:
+    """Return the error of an answer that is not read: ``what`` is wrong with it."""
+    return InferError("INVALID_MODEL_OUTPUT", f"the provider's answer is {what}")
+
+
 def timeout_error() -> InferError:
     """Return the error of an answer that did not come in time."""
     return InferError("TIMEOUT", "the model did not answer in time")

@@ -9,11 +9,16 @@ from google.genai.errors import APIError
 from google.genai.types import HttpOptions
 from pydantic import BaseModel, ValidationError
 
+from ditto_tasks.bounded_http import bounded_client
 from ditto_tasks.errors import DittoError, InferError
 from ditto_tasks.event_loop import LoopThread
 from ditto_tasks.infer.base import ModelRequest, ProviderCall
-from ditto_tasks.infer.providers.bounded_client import bounded_client
-from ditto_tasks.infer.providers.failures import connection_error, http_error, timeout_error
+from ditto_tasks.infer.providers.failures import (
+    connection_error,
+    http_error,
+    timeout_error,
+    unreadable_error,
+)
 from ditto_tasks.infer.providers.google_format import request_config, sample_of, text_of, wire_contents
 from ditto_tasks.infer.values import Sample
 from ditto_tasks.json_values import JsonObject
@@ -33,7 +38,7 @@ class GoogleProvider:
         self.endpoint: str | None = base_url or DEFAULT_ENDPOINT
         self.default_model = model
         self._loop = LoopThread("ditto-google")
-        self._http = bounded_client()
+        self._http = bounded_client(unreadable_error)
         self._client = Client(
             api_key=api_key or NO_KEY,
             vertexai=False,

@@ -4,8 +4,9 @@ from contextlib import AbstractAsyncContextManager
 
 from openai import APIConnectionError, APIError, APIStatusError, APITimeoutError, AsyncOpenAI
 
+from ditto_tasks.bounded_http import bounded_client
 from ditto_tasks.infer.base import ModelRequest
-from ditto_tasks.infer.providers.bounded_client import bounded_client
+from ditto_tasks.infer.providers.failures import unreadable_error
 from ditto_tasks.infer.providers.openai_format import StreamedAnswer, request_body, sample_of, wire_messages
 from ditto_tasks.infer.providers.over_http import ClientErrors, HttpProvider, StreamedResponse
 from ditto_tasks.infer.values import Sample
@@ -33,7 +34,7 @@ class OpenAiCompatibleProvider(HttpProvider):
             organization="",  # empty, and not absent, which would be read from the environment
             project="",
             max_retries=0,
-            http_client=bounded_client(),
+            http_client=bounded_client(unreadable_error),
         )
 
     def open_request(

@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from mcp import Client, StdioServerParameters, stdio_client
+from mcp.client.streamable_http import streamable_http_client
 from mcp.types import CallToolResult
 from pydantic import BaseModel
 
+from ditto_tasks.bounded_http import bounded_client
 from ditto_tasks.errors import DittoError, InteractionError
 from ditto_tasks.event_loop import LoopThread
 from ditto_tasks.interaction.base import ActionCall, ToolError, ToolOutput
@@ -111,11 +113,17 @@ def _own_error(error: BaseException) -> DittoError | None:
 
 def _client(address: McpAddress, stack: AsyncExitStack) -> Client:
     if address.url is not None:
-        return Client(address.url, cache=None)
+        http = bounded_client(_unreadable)
+        stack.push_async_callback(http.aclose)
+        return Client(streamable_http_client(address.url, http_client=http), cache=None)
     # what a server says on stderr is its own affair, and may be content
     silence = stack.enter_context(Path(os.devnull).open("w"))  # noqa: SIM115 - the stack closes it
     command, *args = address.command
     return Client(stdio_client(StdioServerParameters(command=command, args=args), silence), cache=None)
+
+
+def _unreadable(what: str) -> InteractionError:
+    return InteractionError("MCP_PROTOCOL_ERROR", f"the MCP server's answer is {what}")
 
 
 async def _capabilities(server: str, client: Client) -> list[Capability]:
