@@ -34,6 +34,7 @@ from ditto_tasks.pipelines.graph_values import (
     times_of,
 )
 from ditto_tasks.redis_replies import clock_ms, text
+from ditto_tasks.state.operations import erased
 from ditto_tasks.task_events import EVENTS_TTL_MS
 
 SCRIPTS: Final = "ditto_tasks.pipelines"
@@ -71,9 +72,12 @@ class GraphRecords:
             ("parent", opening.parent),
         ]
         times = opening.run, opening.timeout_ms, self.ttl_ms
-        keys = [*self._keys(opening.run), self._list(opening.shard)]
+        tombstone = Keys(self.deployment).erased_root(opening.run)
+        keys = [*self._keys(opening.run), self._list(opening.shard), tombstone]
         flat: list[str | bytes | int] = [part for field in fields for part in field]
         known = self._run("open", keys, *times, given, len(graph.ids), *graph.ids, *flat)
+        if known is None:
+            raise erased()
         return text(known) == digest
 
     def hand_out(self, run: str) -> Standing | None:

@@ -14,6 +14,7 @@ from ditto_tasks.lua_source import lua_source
 from ditto_tasks.pipelines.graph_records import SCRIPTS, asked_digest
 from ditto_tasks.pipelines.graph_values import GraphState
 from ditto_tasks.redis_replies import text
+from ditto_tasks.state.operations import erased
 from ditto_tasks.task_events import EVENTS_TTL_MS
 
 
@@ -71,11 +72,14 @@ class LoopRecords:
             "concurrency": opening.concurrency,
             "maxIterations": opening.max_iterations,
         }
-        keys = [self._keys.loop(opening.run), self._keys.loops(opening.shard)]
+        run = opening.run
+        keys = [self._keys.loop(run), self._keys.loops(opening.shard), self._keys.erased_root(run)]
         request, value = encode(asked), encode(opening.state)
         digest = asked_digest(request, value)
         fields = ("digest", digest, "request", request, "value", value)
-        known = self._run("loop_open", keys, opening.run, opening.timeout_ms, self.ttl_ms, *fields)
+        known = self._run("loop_open", keys, run, opening.timeout_ms, self.ttl_ms, *fields)
+        if known is None:
+            raise erased()
         return text(known) == digest
 
     def step(self, run: str, iteration: int, value: JsonValue, *, done: bool) -> GraphState | None:

@@ -1,8 +1,11 @@
 -- Record a new run of a graph and list it under its shard; an existing record stays as it is.
--- KEYS as in graph_shared, [6] list of the shard
+-- KEYS as in graph_shared, [6] list of the shard, [7] tombstone of the run
 -- ARGV[1] run, [2] ms until its deadline, [3] ms to keep it after that, [4] input as JSON,
 --   [5] number of nodes, then their ids in order, then fields and values of the record
--- returns the digest of what the run is asked: of another request, if it was there
+-- returns the digest of what the run is asked: of another request, if it was there; or nothing if it was erased
+if redis.call("EXISTS", KEYS[7]) == 1 then
+    return nil
+end
 if state then
     return redis.call("HGET", record, "digest")
 end

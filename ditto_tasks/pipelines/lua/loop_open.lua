@@ -1,7 +1,10 @@
 -- Record a new run of a loop and list it under its shard; an existing record stays as it is.
--- KEYS[1] record, [2] list of the shard
+-- KEYS[1] record, [2] list of the shard, [3] tombstone of the run
 -- ARGV[1] run, [2] ms until its deadline, [3] ms to keep it after that, then fields and values of the record
--- returns the digest of what the run is asked: of another request, if it was there
+-- returns the digest of what the run is asked: of another request, if it was there; or nothing if it was erased
+if redis.call("EXISTS", KEYS[3]) == 1 then
+    return nil
+end
 if redis.call("EXISTS", KEYS[1]) == 1 then
     return redis.call("HGET", KEYS[1], "digest")
 end
