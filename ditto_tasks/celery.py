@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
 from typing import Any, Final, cast
+from weakref import WeakSet
 
 from celery import Celery
 from celery.app.amqp import AMQP
@@ -96,6 +97,7 @@ class DittoCelery(Celery):
         self.nodes = nodes
         self.coordination = Coordination(settings.connections.deployment, self._broker_client)
         self._shards_checked_by: int | None = None
+        self.result_pools: WeakSet[Any] = WeakSet()  # redis-py's, of each thread's result backend
         self._handlers: dict[str, Handler] = {}
         self.late_starts = LateStarts()
         register_content_type()
@@ -146,6 +148,12 @@ class DittoCelery(Celery):
             before_publish(gate),
         ):
             return super().send_task(name, publish.args, publish.kwargs, **checked)
+
+    def close(self) -> None:
+        """Close connections to results, too; the broker's are kombu's, which all applications share."""
+        for pool in list(self.result_pools):
+            pool.disconnect()
+        super().close()
 
     def _look_after_pipelines(self, shards: frozenset[int], **_signal: object) -> None:
         for shard in sorted(shards):

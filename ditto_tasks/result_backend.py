@@ -62,6 +62,12 @@ class QuietRedisBackend(redis.RedisBackend):
     def on_task_call(self, producer: object, task_id: str) -> None:
         """Do nothing where Celery would subscribe to the result."""
 
+    def _create_client(self, **params: Any) -> Any:  # of redis-py
+        """Known to the application, which closes its connections: Celery leaves them to the collector."""
+        client = super()._create_client(**params)  # type: ignore[misc]  # unknown to celery-types
+        self.app.result_pools.add(client.connection_pool)
+        return client
+
     def _set(self, key: str, value: bytes, expires: int | None = None) -> None:
         with self.client.pipeline() as pipe:  # without SETEX, of which redis-py warns
             pipe.set(key, value, ex=(self.expires if expires is None else expires) or None)

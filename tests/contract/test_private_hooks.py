@@ -194,7 +194,10 @@ def test_a_connection_of_redis_py_can_wait_in_an_event_loop(server: EmbeddedServ
         (kombu_redis.SentinelTransport, ["Channel"]),
         (Consumer, ["on_decode_error", "on_invalid_task", "on_unknown_task", "on_unknown_message"]),
         (ResultConsumer, ["consume_from", "on_wait_for_pending"]),
-        (RedisBackend, ["ResultConsumer", "on_task_call", "get_key_for_task", "mark_as_failure"]),
+        (
+            RedisBackend,
+            ["ResultConsumer", "on_task_call", "get_key_for_task", "mark_as_failure", "_create_client"],
+        ),
     ],
 )
 def test_what_is_overridden_or_called_by_name_is_there(owner: type, hooks: list[str]) -> None:

@@ -1,6 +1,7 @@
 """Both clients against a real worker: nothing missed, nothing blocked, order kept."""
 
 import asyncio
+import gc
 import threading
 from uuid import uuid4
 
@@ -49,6 +50,31 @@ def subscribers(results):
 def cut(results):
     for each in subscribers(results):
         results.client_kill_filter(_id=each["id"])
+
+
+def test_a_closed_client_holds_no_connection_to_results():
+    """Whichever of its threads had asked for them."""
+
+    def ask(client):
+        pending = client.context.load(scope={"sessionId": "s"}, sources=[ITEM])
+        with pytest.raises(TimeoutError):  # nobody works here
+            pending.get(0.1)
+
+    def readers(server):
+        return [each["id"] for each in server.client_list() if each["db"] == "1"]
+
+    with deployment() as quiet, redis.Redis.from_url(quiet.server.redis_url(0)) as server:
+        gc.disable()  # what is left to the collector is not closed
+        try:
+            with Ditto(quiet.settings) as client:
+                other = threading.Thread(target=ask, args=[client])
+                other.start()
+                other.join(WAIT_S)
+                ask(client)
+                assert len(readers(server)) == 2
+            eventually(lambda: readers(server) == [], WAIT_S)
+        finally:
+            gc.enable()
 
 
 def test_calls_return_typed_values(client, scope):

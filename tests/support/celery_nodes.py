@@ -73,6 +73,10 @@ class DittoSetup(CeleryTestSetup):
         urls = celery_setup_config["broker_url"], celery_setup_config["result_backend"]
         return create_app(load_settings(None, variables(*urls)))
 
+    def teardown(self) -> None:
+        self.app.close()  # it has pinged workers: else the collector finds open sockets in a later test
+        super().teardown()
+
 
 class ServerContainer(RedisContainer):
     """Valkey as compose.yaml runs it: it keeps over a restart what it was told."""
