@@ -9,8 +9,9 @@ from support.graphs import constant, load
 from support.polling import eventually
 from support.workers import client_app
 
-from ditto_tasks.errors import DeadLettered, PipelineError
+from ditto_tasks.errors import ContextError, DeadLettered, PipelineError
 from ditto_tasks.json_values import encode
+from ditto_tasks.keys import Keys
 from ditto_tasks.pipelines.graph_records import MAX_DEATHS
 from ditto_tasks.pipelines.graph_values import Given, Opening, Stopped
 from ditto_tasks.pipelines.graphs import Graph
@@ -214,3 +215,13 @@ def in_time(broker, most):
     names = list(broker.scan_iter("ditto:default:graph:*"))
     assert len(names) == 3
     assert all(most - 10_000 < broker.pttl(name) <= most for name in names)
+
+
+def test_an_erased_run_is_not_recorded(app, broker, records):
+    """A graph or loop that was erased after its admission gets no record, and its sender hears ERASED."""
+    broker.set(Keys("default").erased_root("r"), "1", px=60_000)
+    with pytest.raises(ContextError, match="ERASED"):
+        records.open(opening())
+    with pytest.raises(ContextError, match="ERASED"):
+        app.loops.records.open(LoopOpening("r", {"name": "l", "graphs": {}}, 1, 7, 60_000, 8, 3, None, {}))
+    assert broker.keys("ditto:default:[gl]*") == []

@@ -1,5 +1,6 @@
 """What only Qdrant has: vectors, collections that know their embedding, and URLs of its own."""
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -7,10 +8,12 @@ from support.memories import code, contents, output, remember
 from support.retrieval import Letters
 
 from ditto_tasks.errors import MemoryError, SettingsError
+from ditto_tasks.json_values import JsonValue
 from ditto_tasks.memory import MemoryNodes, ScopedMemory
 from ditto_tasks.memory.erasure import TOMBSTONE_KEEP_MS, Subject
 from ditto_tasks.memory.opening import open_store
 from ditto_tasks.memory.stores.qdrant import QdrantMemoryStore
+from ditto_tasks.models import CancelToken
 from ditto_tasks.settings import default_settings
 
 DIMENSIONS = len(Letters.of(""))
@@ -119,6 +122,36 @@ def test_incomplete_urls_are_refused(url: str) -> None:
     """A URL without host, folder or collection is INVALID_INPUT."""
     with pytest.raises(MemoryError, match="INVALID_INPUT"):
         QdrantMemoryStore(url, dimensions=3)
+
+
+class Erasing(Letters):
+    """Lets an erasure happen while texts are embedded: after the look at tombstones, before the write."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.then: Callable[[], None] | None = None
+
+    def embed(self, contents: Sequence[JsonValue], call: CancelToken) -> object:
+        if self.then is not None:
+            self.then()
+        return super().embed(contents, call)
+
+
+def test_a_write_at_work_leaves_nothing_behind(tmp_path: Path) -> None:
+    """WRITE and UPDATE during which their session is erased are ERASED, and leave nothing."""
+    embedding, subject = Erasing(), Subject("session", "a")
+    store = open_local(tmp_path, embedding=embedding)
+    nodes = MemoryNodes(ScopedMemory(store, "a"))
+    (kept,) = remember(nodes, "aa")
+    embedding.then = lambda: store.erase(subject)
+    assert code(nodes.update({"memories": [{"id": kept, "content": "bb"}]})) == "ERASED"
+    assert not any(store.remaining(subject).values())
+    late = MemoryNodes(ScopedMemory(store, "b"))
+    embedding.then = lambda: store.erase(Subject("session", "b"))
+    drafts = {"memories": [{"content": "cc"}, {"key": "k", "content": "dd"}]}
+    assert code(late.write(drafts, operation_id="op")) == "ERASED"
+    assert not any(store.remaining(Subject("session", "b")).values())
+    store.close()
 
 
 def test_an_unreachable_server_is_a_typed_error() -> None:
