@@ -211,6 +211,24 @@ def test_no_span_holds_content(traced: Traced) -> None:
     assert [span.name for span in spans if CANARY in span.raw] == []
 
 
+def test_children_of_a_worker_belong_to_the_trace(traced: Traced) -> None:
+    """With processes for a pool each child exports its own spans, and a graph is one trace all the same."""
+    graph = Graph("forked", [constant("a"), load("b", "a"), load("c", "a"), load("d", "b", "c")])
+    with graph_deployment() as deployment:
+        settings = load_settings(None, {**deployment.variables, "DITTO_OTEL": "true"})
+        pool = ["-P", "processes", "-c", "2"]
+        with (
+            TracedWorker(deployment.server, env=deployment.variables, args=pool) as worker,
+            Ditto(settings) as ditto,
+        ):
+            run = ditto.run(graph)
+            run.get(TIMEOUT_S)
+            forked = Traced(deployment, worker, settings)
+            trace_id = start_of(run.id).trace
+            eventually(lambda: len(forked.of_trace(trace_id)) == 1 + 2 * len(graph.nodes), TIMEOUT_S)
+            whole(forked, trace_id, "start graph")
+
+
 def test_a_failed_sending_tells_its_kind_and_no_address() -> None:
     """Where the broker is away the span is an error without the driver's text, which has the address."""
     record_here()
