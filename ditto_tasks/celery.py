@@ -220,6 +220,13 @@ class DittoCelery(Celery):
         )
         return self.coordination.gate(admission, max_depth=shards.max_depth)
 
+    def close(self) -> None:
+        """Celery's, and the connections to the results, which Celery leaves to the garbage collector."""
+        super().close()
+        backend: Any = getattr(self, "_backend", None)  # none is made for this
+        if hasattr(backend, "close"):  # only Redis's has connections
+            backend.close()
+
     @contextmanager
     def _broker_client(self) -> Iterator[BrokerClient]:
         with self.connection_or_acquire() as connection:

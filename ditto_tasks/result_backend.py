@@ -48,6 +48,11 @@ class WaitingConsumer(redis.ResultConsumer):  # type: ignore[name-defined,misc] 
             super().consume_from(waited.id)
         super().on_wait_for_pending(result, **kwargs)
 
+    def stop(self) -> None:
+        """Forget what was subscribed to: a result that goes later would connect again to unsubscribe."""
+        self.subscribed_to.clear()
+        super().stop()
+
 
 class QuietRedisBackend(redis.RedisBackend):
     """Publishing costs no SUBSCRIBE, and a result one round trip."""
@@ -58,6 +63,11 @@ class QuietRedisBackend(redis.RedisBackend):
     expires: int | None
     failure_expires: int | None
     chord_expires: int | None
+
+    def close(self) -> None:
+        """Close all connections; a later call opens new ones."""
+        self.result_consumer.stop()  # type: ignore[attr-defined]  # unknown to celery-types
+        self.client.connection_pool.disconnect()
 
     def on_task_call(self, producer: object, task_id: str) -> None:
         """Do nothing where Celery would subscribe to the result."""

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 import redis
 from celery import chain
+from celery.exceptions import TimeoutError as CeleryTimeoutError
+from support.polling import eventually
 from support.workers import client_app
 
 from ditto_tasks.celery import DittoCelery, create_app
@@ -47,6 +49,24 @@ def configured(server: EmbeddedServer, tmp_path: Path, **shards: int) -> DittoCe
     path = tmp_path / "ditto.yaml"
     path.write_text(f"runtime:\n  shards:\n{lines}", "utf-8")
     return client_app(server, DITTO_CONFIG=str(path))
+
+
+def test_a_closed_application_has_no_connection_to_the_results(
+    private_server: EmbeddedServer, broker: "redis.Redis"
+) -> None:
+    """Neither that of a look at a result nor that of a wait; unclosed, each ends in a warning some time."""
+
+    def connected() -> int:
+        return sum(each["db"] == "1" for each in broker.client_list())
+
+    before = connected()
+    with client_app(private_server) as opened:
+        pending = opened.send_task("MEMORY.QUERY")
+        assert pending.state == "PENDING"
+        with pytest.raises(CeleryTimeoutError):
+            pending.get(timeout=0.05)
+        assert connected() > before + 1
+    eventually(lambda: connected() == before)
 
 
 def test_a_publish_is_one_entry_of_the_shards_list(app: DittoCelery, broker: "redis.Redis") -> None:
