@@ -97,7 +97,7 @@ class DittoCelery(Celery):
         self.nodes = nodes
         self.coordination = Coordination(settings.connections.deployment, self._broker_client)
         self._shards_checked_by: int | None = None
-        self.result_pools: WeakSet[Any] = WeakSet()  # redis-py's, of each thread's result backend
+        self.result_backends: WeakSet[Any] = WeakSet()  # of each thread that asked for results
         self._handlers: dict[str, Handler] = {}
         self.late_starts = LateStarts()
         register_content_type()
@@ -151,8 +151,8 @@ class DittoCelery(Celery):
 
     def close(self) -> None:
         """Close connections to results, too; the broker's are kombu's, which all applications share."""
-        for pool in list(self.result_pools):
-            pool.disconnect()
+        for backend in list(self.result_backends):
+            backend.close()
         super().close()
 
     def _look_after_pipelines(self, shards: frozenset[int], **_signal: object) -> None:
@@ -219,13 +219,6 @@ class DittoCelery(Celery):
             in_canvas=root_id != task_id or any(options.get(name) for name in ("chain", "chord", "link")),
         )
         return self.coordination.gate(admission, max_depth=shards.max_depth)
-
-    def close(self) -> None:
-        """Celery's, and the connections to the results, which Celery leaves to the garbage collector."""
-        super().close()
-        backend: Any = getattr(self, "_backend", None)  # none is made for this
-        if hasattr(backend, "close"):  # only Redis's has connections
-            backend.close()
 
     @contextmanager
     def _broker_client(self) -> Iterator[BrokerClient]:

@@ -74,9 +74,8 @@ class QuietRedisBackend(redis.RedisBackend):
 
     def _create_client(self, **params: Any) -> Any:  # of redis-py
         """Known to the application, which closes its connections: Celery leaves them to the collector."""
-        client = super()._create_client(**params)  # type: ignore[misc]  # unknown to celery-types
-        self.app.result_pools.add(client.connection_pool)
-        return client
+        self.app.result_backends.add(self)
+        return super()._create_client(**params)  # type: ignore[misc]  # unknown to celery-types
 
     def _set(self, key: str, value: bytes, expires: int | None = None) -> None:
         with self.client.pipeline() as pipe:  # without SETEX, of which redis-py warns
