@@ -52,7 +52,7 @@ class ReadThreads:
 
     def _begin(self) -> None:
         self._pid, self._idle, self._threads = os.getpid(), 0, 0
-        self._jobs: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        self._jobs: SimpleQueue[Callable[[], Callable[[], None]]] = SimpleQueue()
 
     def _take_up(self, job: Future[T], work: Callable[[], T]) -> bool:
         with self._lock:
@@ -60,7 +60,7 @@ class ReadThreads:
                 self._begin()  # the parent's threads are not here
             if self._idle == 0 and self._threads == self._max_threads:
                 return False
-            self._jobs.put(partial(copy_context().run, _settle, job, work))
+            self._jobs.put(partial(copy_context().run, _done, job, work))
             if self._idle > 0:
                 self._idle -= 1
                 return True
@@ -68,18 +68,21 @@ class ReadThreads:
         threading.Thread(target=self._serve, args=(self._jobs,), name="ditto-reads", daemon=True).start()
         return True
 
-    def _serve(self, jobs: SimpleQueue[Callable[[], None]]) -> None:
+    def _serve(self, jobs: SimpleQueue[Callable[[], Callable[[], None]]]) -> None:
         while True:
-            jobs.get()()
+            settle = jobs.get()()
             with self._lock:
-                self._idle += 1
+                self._idle += 1  # before its caller goes on, whose next read then needs no other thread
+            settle()
+            del settle  # an idle thread holds no result
 
 
-def _settle(job: Future[T], work: Callable[[], T]) -> None:
+def _done(job: Future[T], work: Callable[[], T]) -> Callable[[], None]:
+    """Do the work; the function that hands its outcome over."""
     try:
-        job.set_result(work())
+        return partial(job.set_result, work())
     except BaseException as error:  # noqa: BLE001 -- handed to the thread that waits, whatever it is
-        job.set_exception(error)
+        return partial(job.set_exception, error)
 
 
 READS: Final = ReadThreads()

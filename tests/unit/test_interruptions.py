@@ -59,7 +59,7 @@ def test_threads_are_used_again() -> None:
     """One after the other, many reads need one thread."""
     threads = ReadThreads()
     seen = {threads.run(threading.get_ident, CancelToken()) for _ in range(50)}
-    assert len(seen) <= 2  # one may still be on its way back when the next read comes
+    assert len(seen) == 1
     assert threading.get_ident() not in seen
 
 
