@@ -11,9 +11,11 @@ import redis
 from click.testing import CliRunner
 from support.workers import RESULT_TIMEOUT_S, WorkerProcess
 
+from ditto_tasks import Ditto
 from ditto_tasks.celery import create_app
 from ditto_tasks.cli import celery_group
 from ditto_tasks.embedded import EmbeddedServer
+from ditto_tasks.pipelines.graphs import Graph, GraphNode
 from ditto_tasks.settings import load_settings
 
 OPERATIONS = Path(__file__).parents[2] / "docs" / "operations.md"
@@ -70,6 +72,22 @@ def test_tasks_run_under_the_documented_acl(guarded: Guarded) -> None:
         selected = app.send_task("CONTEXT.SELECT", kwargs={"scope": scope, "purpose": "infer"})
         assert len(selected.get(timeout=RESULT_TIMEOUT_S)["selectedItemIds"]) == 2
     app.close()
+
+
+def test_graphs_run_and_are_seen_under_the_documented_acl(
+    guarded: Guarded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run, its listing, its resume that changes nothing, and its erasure need no more rights."""
+    for name, value in guarded.env.items():
+        monkeypatch.setenv(name, value)
+    load = GraphNode("a", "CONTEXT.LOAD", input={"sources": [{"role": "user", "content": "hello"}]})
+    with WorkerProcess(guarded.server, env=guarded.env), Ditto(load_settings(None, guarded.env)) as ditto:
+        run = ditto.run(Graph("one", [load]), scope={"sessionId": "acl:1"})
+        assert run.get(RESULT_TIMEOUT_S).keys() == {"a"}
+        assert ditto.resume(run.id).get(RESULT_TIMEOUT_S).keys() == {"a"}
+        commands = (["runs", "list"], ["runs", "show", run.id], ["erase", "--tenant", "acl"])
+        shown = [CliRunner().invoke(celery_group, command) for command in commands]
+        assert [result.exit_code for result in shown] == [0, 0, 0], [result.output for result in shown]
 
 
 def test_the_doctor_is_content_with_the_documented_acl(
