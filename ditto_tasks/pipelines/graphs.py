@@ -43,7 +43,11 @@ class GraphNode(WireModel):
     options: JsonMap = Field(default_factory=dict)
 
     def __init__(self, id: str = "", node: str = "", **more: Any) -> None:  # noqa: A002 -- the field's name; any field
-        super().__init__(**{"id": id, "node": node, **more})
+        fields: dict[str, Any] = {"id": id, "node": node, **more}
+        try:
+            super().__init__(**fields)
+        except ValidationError as problem:
+            raise invalid_input(problem, fields, PipelineError) from None
 
 
 class Graph(WireModel):
@@ -56,7 +60,8 @@ class Graph(WireModel):
     nodes: Annotated[tuple[GraphNode, ...], Field(min_length=1, max_length=MAX_NODES)]
 
     def __init__(self, name: str = "", nodes: Iterable[GraphNode | JsonObject] = ()) -> None:
-        fields: dict[str, Any] = {"name": name, "nodes": tuple(nodes)}  # as pydantic's own takes them
+        made = tuple(_made(node, at) for at, node in enumerate(nodes))
+        fields: dict[str, Any] = {"name": name, "nodes": made}  # as pydantic's own takes them
         try:
             super().__init__(**fields)
         except ValidationError as problem:
@@ -96,6 +101,14 @@ class Graph(WireModel):
                 levels.append([])
             levels[level].append(node)
         return levels
+
+
+def _made(node: object, at: int) -> object:
+    """A node that came as JSON; what is wrong with it is named within the graph."""
+    if not isinstance(node, dict):
+        return node
+    with _within(pointer("nodes", at)):
+        return GraphNode(**node)
 
 
 def check_known(graph: Graph, nodes: NodeTable, *, scoped: bool) -> None:

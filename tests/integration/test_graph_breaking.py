@@ -170,6 +170,20 @@ def test_a_graph_that_cannot_run_cannot_be_made(nodes: list[GraphNode]) -> None:
     assert str(caught.value.details["path"]).startswith("/nodes")
 
 
+@pytest.mark.parametrize(
+    "fields", [{"id": ""}, {"id": 7}, {"dependencies": "ab"}, {"more": 1}, {"input": []}]
+)
+def test_a_node_that_cannot_be_is_refused_by_its_field(fields: dict[str, object]) -> None:
+    """Alone and within a graph the error is typed; there its path begins with the node's place."""
+    wire = {"id": "a", "node": "CONTEXT.LOAD", **fields}
+    with pytest.raises(PipelineError) as alone:
+        GraphNode(**wire)
+    with pytest.raises(PipelineError) as within:
+        Graph("g", [load("first"), wire])
+    assert (alone.value.code, within.value.code) == ("INVALID_INPUT", "INVALID_INPUT")
+    assert within.value.details["path"] == f"/nodes/1{alone.value.details['path']}"
+
+
 def test_a_binding_that_no_worker_knows_ends_the_run_by_name(client: Ditto) -> None:
     """UNKNOWN_BINDING with the node and the binding, and not a run that waits for ever."""
     run = client.run(Graph("here", [constant("a"), load("b", "a", binding="here.only")]))
