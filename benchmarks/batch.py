@@ -73,9 +73,8 @@ class Interactive:
         self._fleet.app.send_task("CONTEXT.UPDATE", kwargs=wire).get(timeout=60)
         return (time.perf_counter() - started) * 1000
 
-    def __enter__(self) -> list[float]:
+    def __enter__(self) -> None:
         self._thread.start()
-        return self.latencies
 
     def __exit__(self, *_error: object) -> None:
         self._stop.set()
@@ -151,6 +150,24 @@ def batch_s(fleet: Fleet, sizes: dict[str, int], name: str) -> float:
     return time.perf_counter() - started
 
 
+def beside_s(fleet: Fleet, sizes: dict[str, int], name: str, user: Interactive, folder: Path) -> float:
+    """Seconds from the first row to the end of `ditto compress`, while a user works.
+
+    The command is a process of its own, as in life: in this one it would take turns with the user's thread.
+    """
+    seed(fleet.state, sizes)
+    arguments, report = command(f"{name}:", folder)
+    with start_ditto(fleet.env, *arguments, cwd=folder) as process:
+        while not fleet.broker.hlen(f"ditto:default:batch:{name}"):
+            time.sleep(0.001)
+        started = time.perf_counter()
+        with user:
+            process.communicate()
+        elapsed = time.perf_counter() - started
+    assert len(rows_in(report)) == len(sizes)
+    return elapsed
+
+
 def tasks_s(fleet: Fleet, sizes: dict[str, int]) -> float:
     """Seconds for one CONTEXT.COMPRESS task a session, all sent at once."""
     seed(fleet.state, sizes)
@@ -162,7 +179,7 @@ def tasks_s(fleet: Fleet, sizes: dict[str, int]) -> float:
     return time.perf_counter() - started
 
 
-def compared(fleet: Fleet, sessions: int) -> list[Check]:
+def compared(fleet: Fleet, sessions: int, folder: Path) -> list[Check]:
     """Rates of both ways in turn, and latencies of a user while a batch runs and while nothing does."""
     ratios, slower = [], []
     for number in range(ROUNDS):
@@ -171,8 +188,9 @@ def compared(fleet: Fleet, sessions: int) -> list[Check]:
         name = f"batch{number}"
         alone = tasks_s(fleet, sizes_of(f"task{number}:", sessions, 2))
         batch = batch_s(fleet, sizes_of(f"{name}:", sessions, 2), name)
-        with user as busy:
-            beside = batch_s(fleet, sizes_of(f"busy{number}:", sessions, 3), f"busy{number}")
+        name = f"busy{number}"
+        beside = beside_s(fleet, sizes_of(f"{name}:", sessions, 3), name, user, folder)
+        busy = user.latencies
         ratios.append(alone / batch)
         slower.append(p95(busy) / p95(idle))
         print(f"one task a session {sessions / alone:.0f}/s; batch {sessions / batch:.0f}/s, ", end="")
@@ -195,7 +213,7 @@ def main() -> int:
         fleet.start("w1")
         fleet.start("w2")
         fleet.wait_balanced("w1", "w2")
-        checks += compared(fleet, sessions)
+        checks += compared(fleet, sessions, Path(folder))
     for name, figure, holds in checks:
         print(f"{name}: {figure:.2f} {'ok' if holds else 'MISSED'}")
     return 0 if all(holds for _, _, holds in checks) else 1
