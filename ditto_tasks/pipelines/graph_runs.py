@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final, NamedTuple, cast
 
 from celery import states
 from celery.exceptions import Ignore
 
-from ditto_tasks.errors import Cancelled, DeadLettered, DittoError, OutcomeUnknown, PipelineError
+from ditto_tasks.errors import Cancelled, DeadLettered, DittoError, OutcomeUnknown, PipelineError, raised
 from ditto_tasks.json_values import JsonObject, JsonValue, encode
 from ditto_tasks.pipelines.base import AnswerStore
 from ditto_tasks.pipelines.graph_functions import MoreFunctions
@@ -21,6 +23,8 @@ from ditto_tasks.pipelines.outcomes import error_from_wire, error_to_wire, is_no
 from ditto_tasks.pipelines.steps import step_id
 from ditto_tasks.pipelines.sweep import QUIET_MS
 from ditto_tasks.task import OPTIONS_KEY
+
+logger = logging.getLogger(__name__)
 
 MAX_OUTPUT_BYTES: Final = 16 * 1024 * 1024
 REPEATS_ITS_OUTCOME: Final = (
@@ -226,8 +230,18 @@ class GraphRuns:
 def sweep_graphs(shard: int, runs: GraphRuns, *, quiet_ms: int = QUIET_MS) -> None:
     """Look after every run of a shard; meant for the shard's owner, every few seconds. Idempotent."""
     for run in runs.records.tracked(shard):
-        if runs.tend(run, quiet_ms=quiet_ms):
-            runs.records.forget(run, shard)
+        with unreadable_is_logged():
+            if runs.tend(run, quiet_ms=quiet_ms):
+                runs.records.forget(run, shard)
+
+
+@contextmanager
+def unreadable_is_logged() -> Iterator[None]:
+    """Let one run that cannot be read, as of another version, keep nobody from looking after the others."""
+    try:
+        yield
+    except (DittoError, LookupError, TypeError, ValueError) as exc:
+        logger.warning("A run could not be looked after: %s", raised(exc))
 
 
 def _message(run: str, handed: Handed, standing: Standing) -> Message:

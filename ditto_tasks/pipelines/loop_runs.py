@@ -11,7 +11,7 @@ from ditto_tasks.errors import Cancelled, DittoError, PipelineError
 from ditto_tasks.models import Scope, from_wire
 from ditto_tasks.pipelines.base import AnswerStore
 from ditto_tasks.pipelines.graph_functions import MoreFunctions
-from ditto_tasks.pipelines.graph_runs import GraphRuns, run_exists, run_not_found
+from ditto_tasks.pipelines.graph_runs import GraphRuns, run_exists, run_not_found, unreadable_is_logged
 from ditto_tasks.pipelines.graph_values import GraphState, Opening
 from ditto_tasks.pipelines.loop_records import LoopOpening, LoopRecord, LoopRecords
 from ditto_tasks.pipelines.loops import LoopFunctions, iteration_id, limit_reached
@@ -160,5 +160,6 @@ def _of_iteration(error: DittoError, iteration: int) -> DittoError:
 def sweep_loops(shard: int, runs: LoopRuns) -> None:
     """Look after every loop of a shard; meant for the shard's owner, every few seconds. Idempotent."""
     for run in runs.records.tracked(shard):
-        if runs.tend(run):
-            runs.records.forget(run, shard)
+        with unreadable_is_logged():
+            if runs.tend(run):
+                runs.records.forget(run, shard)

@@ -13,9 +13,11 @@ from ditto_tasks.errors import ContextError, DeadLettered, PipelineError
 from ditto_tasks.json_values import encode
 from ditto_tasks.keys import Keys
 from ditto_tasks.pipelines.graph_records import MAX_DEATHS
+from ditto_tasks.pipelines.graph_runs import sweep_graphs
 from ditto_tasks.pipelines.graph_values import Given, Opening, Stopped
 from ditto_tasks.pipelines.graphs import Graph
 from ditto_tasks.pipelines.loop_records import LoopOpening
+from ditto_tasks.pipelines.loop_runs import sweep_loops
 
 GRAPH = Graph("g", [constant("a"), load("b", "a"), load("c", "a", "b")])
 FREE = Stopped(stopped=False, renewed=True, deadline_ms=0)
@@ -197,6 +199,22 @@ def test_a_node_that_only_waits_is_never_given_up(app, opened):
     for _ in range(2 * MAX_DEATHS):
         app.graphs.tend("r", quiet_ms=0)
     assert opened.head("r").state == "running"
+
+
+def test_a_run_that_cannot_be_read_keeps_no_other_from_being_looked_after(app, opened, broker, caplog):
+    """A record of another version is logged by the kind of the error alone, and the sweep goes on."""
+    loop = LoopOpening("l", {"name": "canary", "graphs": {}}, 1, 7, 60_000, 8, 3, None, {})
+    app.loops.records.open(loop)
+    broker.hset("ditto:default:graph:r", "spec:a", '["canary"]')
+    broker.hset("ditto:default:loop:l", "request", "{}")
+    opened.open(opening(run="s"))
+    sweep_graphs(7, app.graphs)
+    sweep_loops(7, app.loops)
+    assert broker.zcard("ditto:default:graph:s:flight") == 1
+    assert [
+        record.message for record in caplog.records if "could not be looked after" in record.message
+    ] != []
+    assert "canary" not in caplog.text
 
 
 def test_everything_of_a_run_ends_with_its_record(opened, broker):
