@@ -224,6 +224,8 @@ def test_a_flood_over_http(http_url: str) -> None:
     client.close()
     assert isinstance(flood, Invocation)
     assert isinstance(double, Invocation)
-    assert (flood.result.status, flood.result.error and flood.result.error.code) == ("failed", "MCP_PROTOCOL_ERROR")
+    assert flood.result.status == "failed"
+    assert flood.result.error is not None
+    assert flood.result.error.code == "MCP_PROTOCOL_ERROR"
     assert "canary" not in str(to_wire(flood))
     assert double.result.structured_content == {"result": 8}

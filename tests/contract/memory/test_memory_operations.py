@@ -4,7 +4,7 @@ from support.memories import Backend, code, contents, output, remember
 
 from ditto_tasks.cancellation import CancelToken
 from ditto_tasks.json_values import JsonObject
-from ditto_tasks.memory import MemoryNodes
+from ditto_tasks.memory import MemoryNodes, ScopedMemory
 from ditto_tasks.memory.records import OPERATION_KEEP_MS
 from ditto_tasks.models import NodeResult
 
@@ -39,6 +39,10 @@ def test_a_cancelled_repeat_answers_what_was_written(nodes: MemoryNodes) -> None
         return nodes.execute("MEMORY.WRITE", drafts, operation_id=operation_id, token=token)
 
     assert output(cancelled("op")) == first
+    confined = MemoryNodes(ScopedMemory(nodes.store, "mine"))
+    own = output(confined.write(DRAFTS, operation_id="op"))
+    again = confined.execute("MEMORY.WRITE", DRAFTS, operation_id="op", token=token)
+    assert output(again) == own != first
     assert code(cancelled("op", OTHER)) == "CONFLICT"
     assert cancelled("new").status == "cancelled"
     assert len(output(nodes.query({}))["items"]) == 2
