@@ -16,6 +16,7 @@ from celery import signals
 from opentelemetry import context, propagate, trace
 from opentelemetry.context import Context
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from ditto_tasks.coordination import Coordination
 from ditto_tasks.errors import DittoError
@@ -28,6 +29,7 @@ from ditto_tasks.worker.keys import SCOPE_HEADER
 
 NAME: Final = "ditto_tasks"
 SYSTEM: Final = "redis"
+_KEPT: Final = TraceContextTextMapPropagator()  # of a run's start; an application's baggage is not kept
 CODE: Final = re.compile(r"[A-Z][A-Z0-9_]{0,63}")  # what a node answers may be of another make
 FAILED: Final = frozenset({"failed", "timeout", "cancelled"})  # statuses of a NodeResult
 
@@ -70,7 +72,7 @@ class OpenTelemetryTraces:
             **_scope(headers),
         }
         alone = root_id is not None and not trace.get_current_span().get_span_context().is_valid
-        parent = propagate.extract(self._remembered(str(root_id))) if alone else None
+        parent = _KEPT.extract(self._remembered(str(root_id))) if alone else None
         with self._span(f"send {node}", SpanKind.PRODUCER, attributes, parent):
             propagate.inject(headers)
             yield
@@ -124,7 +126,7 @@ class OpenTelemetryTraces:
 
     def _remember(self, run_id: str, ttl_ms: int) -> None:
         carrier: dict[str, str] = {}
-        propagate.inject(carrier)
+        _KEPT.inject(carrier)
         if carrier:  # nothing where the process has no provider
             with self._clients() as client:
                 client.set(self._keys.trace(run_id), encode(dict(carrier)).decode(), px=ttl_ms)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from kombu.exceptions import OperationalError
-from opentelemetry import trace
+from opentelemetry import baggage, context, trace
 from support.flows import FlowDeployment, says, wants
 from support.graphs import constant, graph_deployment, load
 from support.polling import eventually
@@ -176,8 +176,14 @@ def test_an_event_loops_client_goes_on_with_the_callers_trace(traced: Traced) ->
 def test_what_is_sent_again_belongs_to_the_runs_trace(traced: Traced) -> None:
     """The owner of a shard that sends a run's steps again does so within the run's trace."""
     with Ditto(traced.settings) as ditto:
+        token = context.attach(baggage.set_baggage("user", CANARY))
         pending = ditto.answer({"sessionId": f"acme:{uuid.uuid4()}"}, "what?", create=True, model=MODEL)
+        context.detach(token)
         pending.get(TIMEOUT_S)
+        with ditto.app.coordination.clients() as client:
+            kept = client.get(f"ditto:default:trace:{pending.id}")
+        assert b"traceparent" in kept
+        assert CANARY.encode() not in kept  # baggage
         record = ditto.app.records.load(pending.id)
         assert record is not None
         before = len(of_this_process())
