@@ -13,6 +13,7 @@ from ditto_tasks.errors import DittoError
 T = TypeVar("T")
 POLL_S = 0.05  # how late a cancellation may be noticed
 CLEAN_UP_S = 2.0  # what a cancelled coroutine gets to close its connections
+LAST_CLEAN_UP_S = 8.0  # what all get when the loop is closed: ending a child process that hangs takes 6.5 s
 
 
 class LoopThread:
@@ -46,11 +47,12 @@ class LoopThread:
                 ended.wait(CLEAN_UP_S)
 
     def close(self, last: Callable[[], Coroutine[object, object, None]] | None = None) -> None:
-        """Run a last coroutine if the loop ever ran, stop it, and wait for its thread."""
+        """If the loop ever ran: let what was cancelled end, run a last coroutine, stop the loop's thread."""
         with self._lock:
             loop, thread, self._loop, self._thread = self._loop, self._thread, None, None
         if loop is None or thread is None:
             return
+        asyncio.run_coroutine_threadsafe(_cleaned_up(), loop).result()
         if last is not None:
             asyncio.run_coroutine_threadsafe(last(), loop).result(CLEAN_UP_S)
         loop.call_soon_threadsafe(loop.stop)
@@ -64,6 +66,13 @@ class LoopThread:
                 self._thread = threading.Thread(target=self._loop.run_forever, name=self._name, daemon=True)
                 self._thread.start()
             return self._loop
+
+
+async def _cleaned_up() -> None:
+    """Wait for the coroutines that are still closing what they opened."""
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    if others:
+        await asyncio.wait(others, timeout=LAST_CLEAN_UP_S)
 
 
 async def _signalled(work: Callable[[], Coroutine[object, object, T]], ended: threading.Event) -> T:

@@ -1,9 +1,11 @@
 """ACT.MCP through the official SDK: good servers, and servers that die, hang, flood and lie."""
 
+import os
 import socket
 import sys
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import uvicorn
@@ -65,6 +67,12 @@ def invoke(client: McpSdkClient, server: str, call: InteractionCall | None = Non
     assert isinstance(done, Invocation)
     assert "canary" not in str(to_wire(done))
     return done.result
+
+
+def children() -> list[str]:
+    """The process ids of this process's children."""
+    tasks = Path(f"/proc/{os.getpid()}/task").iterdir()
+    return [pid for task in tasks for pid in (task / "children").read_text().split()]
 
 
 def refusal(client: McpSdkClient, server: str) -> str:
@@ -144,9 +152,13 @@ def test_bad_invocations(client: McpSdkClient, peer: str, status: str, code: str
 
 
 def test_hanging_server(client: McpSdkClient) -> None:
-    """A server that hangs is cut at the timeout."""
+    """A server that hangs is cut at the timeout, and its process ends before the client is closed."""
+    before = set(children())
     result = invoke(client, "hangs", InteractionCall(timeout_ms=4_000))
     assert (result.status, result.error and result.error.code) == ("timeout", "TIMEOUT")
+    (hanging,) = set(children()) - before
+    client.close()
+    assert not Path(f"/proc/{hanging}").exists()
 
 
 def test_only_permitted_servers(client: McpSdkClient) -> None:
