@@ -1,5 +1,6 @@
 """CONTEXT over HTTP: versions, refusals and limits, on a real server with a real worker."""
 
+import re
 from uuid import uuid4
 
 import httpx
@@ -46,9 +47,9 @@ def test_nothing_answers_without_the_applications_consent(url, session):
     with browsing(url) as stranger:
         paths = httpx.get(f"{url}/openapi.json").json()["paths"]
         routes = [(method, path) for path, methods in paths.items() for method in methods]
-        assert len(routes) == 8
+        assert len(routes) > 14  # of contexts, tasks, flows and runs
         for method, path in routes:
-            address = path.removeprefix("/api").format(session_id="s", task_id="t")
+            address = re.sub(r"{\w+}", "x", path.removeprefix("/api"))
             assert stranger.request(method, address).status_code == 401, path
             assert stranger.request(method, address, content=b"{", headers=JSON).status_code == 401, path
 

@@ -135,7 +135,7 @@ REFUSED = [
     ("react", {"messages": []}, "/messages"),
     ("react", {"messages": MESSAGES, "model": {"model": "dear"}}, "/model"),
     ("react", {"messages": MESSAGES, "limits": {"maxSteps": 0}}, "/limits/maxSteps"),
-    ("rag", {"limit": "many"}, "/limit"),
+    ("rag", {"maxTokens": "many"}, "/maxTokens"),
     ("skill", {"sources": 1}, "/sources"),
     ("mcp", {"request": {"operation": "invoke", "server": "files"}}, "/request/call"),
     ("summarize", {"maxTokens": 0}, "/maxTokens"),
