@@ -10,7 +10,7 @@ from typing import Final, Protocol, TypeAlias
 from ditto_tasks.admission import Admission, Gate
 from ditto_tasks.belongings import CANVAS_TTL_MS, TASK, note_script
 from ditto_tasks.errors import Cancelled, DittoError, PublishError
-from ditto_tasks.keys import Keys
+from ditto_tasks.keys import Keys, stop_marks
 from ditto_tasks.redis_replies import clock_ms, text
 from ditto_tasks.sharding import DEPLOYMENT_KEY
 
@@ -119,8 +119,7 @@ class Coordination:
         The task is noted as its root's: whoever erases that looks for its result.
         """
         keys = self._keys
-        marks = keys.cancel(task_id), keys.cancel_root(root_id), keys.erased_root(root_id)
-        asked: list[Command] = [("EXISTS", *marks)]
+        asked: list[Command] = [("EXISTS", *stop_marks(keys, task_id, root_id))]
         if root_id != task_id:
             noted = keys.caused(root_id), CANVAS_TTL_MS, TASK + task_id
             asked.append(("EVAL", note_script(), 1, *noted))

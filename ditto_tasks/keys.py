@@ -130,3 +130,8 @@ class Keys:
 
     def _named(self, name: str) -> str:
         return f"ditto:{self.deployment}:{name}"
+
+
+def stop_marks(keys: Keys, task_id: str, root_id: str) -> tuple[str, ...]:
+    """The keys of which one exists if a task is not to run: it or its canvas was cancelled, or erased."""
+    return keys.cancel(task_id), keys.cancel_root(root_id), keys.erased_root(root_id)

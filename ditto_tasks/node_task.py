@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, TypeVar, cast
@@ -39,7 +40,14 @@ from ditto_tasks.task import (
     TaskOptions,
     parse_options,
 )
-from ditto_tasks.worker.keys import EPOCH_HEADER, GRAPH_HEADER, REFUSE_HEADER, SCOPE_HEADER, TENANT_HEADER
+from ditto_tasks.worker.keys import (
+    EPOCH_HEADER,
+    FREE_HEADER,
+    GRAPH_HEADER,
+    REFUSE_HEADER,
+    SCOPE_HEADER,
+    TENANT_HEADER,
+)
 from ditto_tasks.worker.request import QuietTask
 
 if TYPE_CHECKING:
@@ -50,6 +58,7 @@ logger = get_logger(__name__)
 T = TypeVar("T")
 
 STORE_IS_AWAY: Final = ("STATE_BACKEND_UNAVAILABLE", "STATE_OUTCOME_UNKNOWN")
+FREE_FOR_S: Final = 0.1  # what a shard asked for a task that was about to start need not be asked again
 CONTEXT_REPLY_S: Final = 300  # a whole context is large and can be loaded again, so it is kept 5 minutes only
 
 
@@ -164,7 +173,9 @@ class NodeTask(QuietTask):
             client=TaskClient(root_id, options.deadline_ms, partial(self._publish, root_id, task_id)),
             upstream=cast(JsonValue, upstream[0]) if options.bind else None,
             token=CancelToken(),
-            interruption=lambda: self._interruption(task_id, root_id, options.deadline_ms),
+            interruption=partial(
+                self._interruption, task_id, root_id, options.deadline_ms, request.get(FREE_HEADER)
+            ),
             count=self.ditto.counts.add,
         )
 
@@ -176,7 +187,11 @@ class NodeTask(QuietTask):
         )
         return str(sent.id)
 
-    def _interruption(self, task_id: str, root_id: str, deadline_ms: int | None) -> DittoError | None:
+    def _interruption(
+        self, task_id: str, root_id: str, deadline_ms: int | None, free_s: float | None
+    ) -> DittoError | None:
+        if free_s is not None and deadline_ms is None and time.monotonic() - free_s < FREE_FOR_S:
+            return None
         try:
             return self.ditto.coordination.interruption(task_id, root_id, deadline_ms)
         except Exception as exc:  # a driver's text may hold an address

@@ -20,7 +20,8 @@ def dead_key(queue: str) -> str:
 # Headers that only a shard's channel writes: what a sender puts there is dropped.
 EPOCH_HEADER: Final = "ditto_epoch"  # the fencing token of the lease
 REFUSE_HEADER: Final = "ditto_refuse"  # the code to end with, unless the operation's outcome is known
-CHANNEL_HEADERS: Final = (EPOCH_HEADER, REFUSE_HEADER)
+FREE_HEADER: Final = "ditto_free"  # when nothing had cancelled it, by this process's clock
+CHANNEL_HEADERS: Final = (EPOCH_HEADER, REFUSE_HEADER, FREE_HEADER)
 SENT_HEADER: Final = "ditto_sent"  # the sender's clock, epoch ms: for showing ages, never for leases
 SCOPE_HEADER: Final = "ditto_scope"
 GRAPH_HEADER: Final = "ditto_graph"  # the task is a node of a graph's run, which holds its input

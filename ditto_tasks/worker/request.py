@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from celery import Task
@@ -18,7 +19,7 @@ QUIET_TASK: Final = "ditto_tasks.worker.request:QuietTask"
 class HearsOfStarts(Protocol):
     """A channel that wants to know when the pool has picked a task up."""
 
-    def on_accepted(self, task_id: str) -> None: ...
+    def on_accepted(self, task_id: str) -> Mapping[str, float]: ...
 
 
 class QuietRequest(Request):
@@ -32,7 +33,8 @@ class QuietRequest(Request):
         """A thread picks the task up, or a child did: its shard hears of it first, in this process."""
         channel = self.message.channel
         if hasattr(channel, "on_accepted"):  # `isinstance` with a protocol takes ten times as long
-            cast("HearsOfStarts", channel).on_accepted(self.id)
+            # a pool of threads hands this very dict to the task; one of processes has sent it already
+            self.request_dict.update(cast("HearsOfStarts", channel).on_accepted(self.id))
         super().on_accepted(pid, time_accepted)
 
 

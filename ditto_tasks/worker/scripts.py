@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from importlib.resources import files
@@ -52,11 +52,13 @@ class Taken:
 
 @dataclass(frozen=True, slots=True)
 class InFlight:
-    """The name of a message in flight."""
+    """The name of a message in flight; `on_free` is called if none of the marks exists when it starts."""
 
     shard: int
     epoch: int
     seq: str
+    marks: tuple[str, ...] = ()
+    on_free: Callable[[], object] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,12 +146,15 @@ class ShardScripts:
         calls = [self._script["next"].bind(keys, [epoch, seq, how, *flags])]
         if also_started is not None:
             calls.append(self._start(also_started))
-        (answer, *message), *_ = self.lines.run(*calls)
+        (answer, *message), *started = self.lines.run(*calls)
+        if also_started is not None:
+            _tell_if_free(also_started, started[0])
         return _taken(message) if message else Nothing(answer)
 
     def start(self, message: InFlight) -> None:
         """Mark a message in flight as started."""
-        self.lines.run(self._start(message))
+        (answer,) = self.lines.run(self._start(message))
+        _tell_if_free(message, answer)
 
     def bury(self, shard: int, epoch: int, seq: str, entry: bytes) -> bool:
         """Move the message in flight to the dead letters; False if it is in flight no more."""
@@ -170,12 +175,17 @@ class ShardScripts:
         return answer
 
     def _start(self, message: InFlight) -> ScriptCall:
-        keys = [self._keys.shard(message.shard), inflight_key(message.shard)]
+        keys = [self._keys.shard(message.shard), inflight_key(message.shard), *message.marks]
         return self._script["start"].bind(keys, [message.epoch, message.seq])
 
     def _lease_keys(self, shard: int) -> list[str]:
         lease, state = self._keys.lease(shard), self._keys.shard(shard)
         return [lease, state, shard_queue(shard), inflight_key(shard)]
+
+
+def _tell_if_free(message: InFlight, answer: int) -> None:
+    if answer == 1 and message.marks and message.on_free is not None:
+        message.on_free()
 
 
 def _taken(answer: Sequence[bytes]) -> Taken:

@@ -69,7 +69,7 @@ class ShardService:
         self._outage = Outage(
             self.shards, self._client, self._state_is_reachable, patience_ms=config.outage_patience_ms
         )
-        self._channel = ShardChannel(self.shards, self._client, self._outage.begin)
+        self._channel = ShardChannel(self.shards, self._client, keys, self._outage.begin)
         self._outlet: ConsumerOutlet | None = None
         self._ticked_s = time.monotonic()
         self._stopping = threading.Event()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, cast
 
@@ -11,11 +12,12 @@ from celery.utils.log import get_logger
 from celery.worker import state
 from kombu.transport.virtual.base import Message
 
+from ditto_tasks.keys import Keys, stop_marks
 from ditto_tasks.sharding import shard_queue
 from ditto_tasks.worker.burial import farewell
 from ditto_tasks.worker.dead_letters import ReadingChannel, letter_entry, tell_caller
 from ditto_tasks.worker.guard import open_envelope
-from ditto_tasks.worker.keys import EPOCH_HEADER, REFUSE_HEADER
+from ditto_tasks.worker.keys import EPOCH_HEADER, FREE_HEADER, REFUSE_HEADER
 from ditto_tasks.worker.peeks import Peeks
 from ditto_tasks.worker.scripts import ShardScripts
 from ditto_tasks.worker.shards import Delivery, Shards
@@ -33,12 +35,16 @@ class ShardChannel(ReadingChannel):
     messages are told apart by their delivery tags, which are this process's own.
     """
 
-    def __init__(self, shards: Shards, client: Redis, on_state_unreachable: Callable[[], None]) -> None:
+    def __init__(
+        self, shards: Shards, client: Redis, keys: Keys, on_state_unreachable: Callable[[], None]
+    ) -> None:
         self._shards = shards
         self._client = client
+        self._keys = keys
         self._on_state_unreachable = on_state_unreachable
         self._deliveries: dict[str, Delivery] = {}
         self._waiting: dict[str, Delivery] = {}  # by task id
+        self._free: dict[str, float] = {}  # task id -> when nothing had cancelled it
 
     def open(self, delivery: Delivery) -> Message:
         """The message of a delivery, decoded behind the guard, with what its task must know of the shard."""
@@ -51,14 +57,26 @@ class ShardChannel(ReadingChannel):
         message = self.read(envelope)
         self._deliveries[cast("str", message.delivery_tag)] = delivery
         if delivery.started_s is None:
-            self._waiting[message.headers["id"]] = delivery
+            self._wait_for_thread(delivery, message.headers["id"], message.headers.get("root_id"))
         return message
 
-    def on_accepted(self, task_id: str) -> None:
-        """The pool picks a task up: if it had to wait for that, it counts as started from now on."""
+    def _wait_for_thread(self, delivery: Delivery, task_id: str, root_id: str | None) -> None:
+        """Let the call that marks its start ask for its cancellation, too, so that the task need not."""
+        if root_id in (None, task_id):  # else the task's own question notes it as its root's
+            delivery.marks = stop_marks(self._keys, task_id, task_id)
+            delivery.on_free = lambda: self._free.update({task_id: time.monotonic()})
+        self._waiting[task_id] = delivery
+
+    def on_accepted(self, task_id: str) -> Mapping[str, float]:
+        """The pool picks a task up: if it had to wait for that, it counts as started from now on.
+
+        What comes back is to be among its headers.
+        """
         delivery = self._waiting.pop(task_id, None)
         if delivery is not None:
             self._shards.mark_started(delivery)
+        free_s = self._free.pop(task_id, None)
+        return {} if free_s is None else {FREE_HEADER: free_s}
 
     def next_waiting(self) -> Delivery | None:
         """The delivery that has waited longest for a thread, which then counts as started."""

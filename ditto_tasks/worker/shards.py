@@ -32,10 +32,12 @@ class Delivery:
     refuse: str | None  # the code with which the task has to end, unless its outcome is known already
     holds_suspect_slot: bool = False
     ending: Settle | None = None
+    marks: tuple[str, ...] = ()  # of its cancellation; asked for at its start if it waits for a thread
+    on_free: Callable[[], object] | None = None  # none of them existed then
 
     @property
     def in_flight(self) -> InFlight:
-        return InFlight(self.shard, self.epoch, self.taken.seq)
+        return InFlight(self.shard, self.epoch, self.taken.seq, self.marks, self.on_free)
 
 
 @dataclass(slots=True, eq=False)

@@ -5,6 +5,7 @@ import os
 import signal
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
@@ -16,6 +17,7 @@ from support.workers import client_app
 from ditto_tasks.cli import celery_group
 from ditto_tasks.errors import PublishError
 from ditto_tasks.sharding import shard_queue
+from ditto_tasks.worker.keys import inflight_key
 
 
 @pytest.fixture
@@ -248,3 +250,23 @@ def test_a_worker_serves_more_shards_than_a_client_has_connections_by_default() 
             fleet.append(session, f"wide-{number}")
         for number in range(len(beside)):
             fleet.receipt(f"wide-{number}", 8)
+
+
+def test_a_call_that_is_cancelled_while_it_waits_for_a_thread_does_not_run() -> None:
+    """In a full pool the question for its cancel comes with the end of the task before; others run."""
+    with Fleet() as fleet:
+        fleet.worker(args=[*QUIET, "-c", "1"]).start()
+        fleet.wait_balanced("w1")
+        gate = fleet.folder / "full"
+        fleet.suffer("runs", "runs-1", f"until:{gate}")
+        eventually(Path(f"{gate}.started").exists, 20)
+        cancelled, kept = fleet.sessions_beside("runs", 2)
+        for session, task_id in ((cancelled, "cancelled-1"), (kept, "kept-1")):
+            fleet.append(session, task_id)
+            in_flight = inflight_key(fleet.shard(session))
+            eventually(lambda key=in_flight: fleet.broker.exists(key), 20)
+        fleet.app.coordination.cancel("cancelled-1")
+        gate.touch()
+        assert fleet.code("cancelled-1") == "CANCELLED"
+        assert fleet.receipt("kept-1")["items"] == 1
+        assert fleet.items(cancelled) == []

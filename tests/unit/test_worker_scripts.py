@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 from redis import Redis
-from support.shards import KEYS, Deployment
+from support.shards import KEYS, LEASE_MS, Deployment
 
 from ditto_tasks.embedded import EmbeddedServer
 from ditto_tasks.worker.scripts import InFlight, Nothing, ShardScripts, Taken
@@ -343,3 +343,28 @@ def test_owners_names_the_holders(deployment: Deployment) -> None:
     deployment.worker("a").claim([0, 2])
     deployment.worker("b").claim([3])
     assert deployment.worker("c").owners(5) == {0: "a", 2: "a", 3: "b"}
+
+
+def test_a_start_tells_whether_anything_stands_against_it(deployment: Deployment) -> None:
+    """The call that marks a start says so where none of the marks exists, alone or with another settling."""
+    worker, told = deployment.worker("a"), list[str]()
+    epochs = {shard: claim.epoch for shard, claim in worker.claim([0, 1]).items()}
+    deployment.send(0, b"first")
+    deployment.send(1, b"second")
+    first, second = (worker.next(shard, epochs[shard], starts=False) for shard in (0, 1))
+    assert isinstance(first, Taken)
+    assert isinstance(second, Taken)
+    seq = second.seq
+    deployment.client.set("cancelled", "1", px=LEASE_MS)
+
+    def waits(*marks: str) -> InFlight:
+        return InFlight(1, epochs[1], seq, marks, lambda: told.append(" ".join(marks)))
+
+    worker.start(waits("other", "cancelled"))
+    worker.start(waits("other", "another"))
+    for marks in (("cancelled",), ("other",)):
+        settle = (first.seq, "ack")
+        worker.next(0, epochs[0], settle=settle, take=False, also_started=waits(*marks))
+    assert told == ["other another", "other"]
+    worker.start(InFlight(1, epochs[1] - 1, seq, ("other",), lambda: told.append("stale")))
+    assert "stale" not in told
