@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from kombu.transport.virtual.base import Base64, Message
 
 from ditto_tasks.errors import DeadLettered
 from ditto_tasks.json_values import InvalidJson, decode
+from ditto_tasks.lua_source import lua_source
 from ditto_tasks.serialization import CONTENT_TYPE
 from ditto_tasks.sharding import shard_queue
 from ditto_tasks.worker.consumer import request_of, tell_run
@@ -59,10 +61,10 @@ class DeadLetter:
         return self.task_id or f"{self.queue}/{self.size}"
 
 
-def letter_entry(message: Message, raw: bytes, deaths: int) -> bytes:
+def letter_entry(message: Message, raw: bytes, deaths: int, code: str = CODE) -> bytes:
     """The entry of a message that workers died of, which keeps it as it was sent."""
     entry = {
-        "code": CODE,
+        "code": code,
         "size": len(raw),
         "taskId": message.headers.get("id"),
         "node": message.headers.get("task"),
@@ -118,13 +120,29 @@ def drop(client: Redis, letter: DeadLetter) -> bool:
 
 
 def purge(app: Celery, client: Redis, shard: int) -> int:
-    """Drop all messages that wait in a shard, and tell their callers; the one in work goes on."""
-    queue, dropped = shard_queue(shard), 0
-    while (raw := client.rpop(queue)) is not None:
-        message = ReadingChannel().read(open_envelope(raw, queue))  # type: ignore[arg-type]  # one element
-        tell_caller(app, message, DeadLettered(PURGED, "the shard was purged before the call could run"))
-        dropped += 1
-    return dropped
+    """Drop all messages that wait in a shard, and tell their callers; the one in work goes on.
+
+    Each is a dead letter until its caller was told: a purge that is interrupted is ended by the next one.
+    """
+    queue = shard_queue(shard)
+    begun = [letter for letter in letters(client, [queue]) if letter.code == PURGED]
+    return sum(_drop_told(app, client, letter) for letter in chain(begun, _set_aside(client, queue)))
+
+
+def _set_aside(client: Redis, queue: str) -> Iterator[DeadLetter]:
+    """The messages that wait, each once it is among the dead letters."""
+    move = client.register_script(lua_source("ditto_tasks.worker", "set_aside"))
+    while (raw := client.lindex(queue, -1)) is not None:
+        head = raw if isinstance(raw, bytes) else raw.encode()
+        entry = letter_entry(ReadingChannel().read(open_envelope(head, queue)), head, 0, PURGED)
+        if move(keys=[queue, dead_key(queue)], args=[head, entry]):  # else a worker has taken it
+            yield read_letter(queue, entry)
+
+
+def _drop_told(app: Celery, client: Redis, letter: DeadLetter) -> bool:
+    message = ReadingChannel().read(open_envelope((letter.message or "").encode(), letter.queue))
+    tell_caller(app, message, DeadLettered(PURGED, "the shard was purged before the call could run"))
+    return drop(client, letter)
 
 
 def tell_caller(app: Celery, message: Message, error: DeadLettered) -> None:

@@ -175,6 +175,23 @@ def test_purge_tells_the_callers(fleet: Fleet) -> None:
     assert ditto("shards", "purge", "99", "--yes").exit_code == 1
 
 
+def test_a_purge_that_was_interrupted_is_ended_by_the_next(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While a caller can't be told, its message is a dead letter; the next purge tells it and drops that."""
+    fleet.append("s", "s-1")
+    fleet.append("s", "s-2")
+    number, backend = str(fleet.shard("s")), "DITTO_RESULT_BACKEND_URL"
+    monkeypatch.setenv(backend, f"redis+socket://{fleet.folder}/none")
+    assert ditto("shards", "purge", number, "--yes").exit_code != 0
+    assert "PURGED" in ditto("dead", "list").output
+    assert [fleet.stored(task_id) for task_id in ("s-1", "s-2")] == [None, None]
+    monkeypatch.setenv(backend, fleet.env[backend])
+    assert ditto("shards", "purge", number, "--yes").output == "2 messages dropped\n"
+    assert [fleet.code(task_id) for task_id in ("s-1", "s-2")] == ["PURGED", "PURGED"]
+    assert "PURGED" not in ditto("dead", "list").output
+
+
 def test_dead_letters_can_be_dropped(fleet: Fleet) -> None:
     """Garbage in a shard's queue becomes a dead letter without its content, which a command drops."""
     fleet.broker.lpush(shard_queue(0), b"garbage")
