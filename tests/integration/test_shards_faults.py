@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from celery import Signature, chain, chord
 from click.testing import CliRunner
-from support.fleet import Fleet
+from support.fleet import KEYS, Fleet
 from support.polling import eventually
 from support.resolver import suffering
 from support.workers import WorkerProcess
@@ -38,6 +38,20 @@ def ditto(fleet: Fleet, monkeypatch: pytest.MonkeyPatch, *arguments: str) -> str
     shown = CliRunner().invoke(celery_group, list(arguments))
     assert shown.exit_code == 0, shown.output
     return shown.output
+
+
+def test_an_errback_that_cannot_be_sent_keeps_no_dead_letter_from_its_place(fleet: Fleet) -> None:
+    """The message is buried all the same, and the shard goes on."""
+    errback = fleet.app.signature("CONTEXT.UPDATE", kwargs={"scope": {"sessionId": "s"}}, countdown=9)
+    options = {"task_id": "deadly", "link_error": errback}
+    fleet.app.send_task("CONTEXT.UPDATE", kwargs={"scope": {"sessionId": "s"}}, **options)
+    shard = fleet.shard("s")
+    fleet.broker.hset(KEYS.shard(shard), "deaths", 3)
+    fleet.append("s", "after")
+    worker = fleet.start()
+    fleet.receipt("after")
+    assert "Not everybody could be told of a dead letter: PublishError" in worker.logs()
+    assert [row.dead for row in fleet.rows() if row.shard == shard] == [1]
 
 
 def test_the_third_death_sends_a_message_to_the_dead_letters(

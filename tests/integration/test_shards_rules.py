@@ -287,3 +287,21 @@ def test_a_call_that_is_cancelled_while_it_waits_for_a_thread_does_not_run() -> 
         assert fleet.code("cancelled-1") == "CANCELLED"
         assert fleet.receipt("kept-1")["items"] == 1
         assert fleet.items(cancelled) == []
+
+
+def test_a_call_that_waited_behind_an_ordinary_task_has_started_when_it_runs() -> None:
+    """The pool says when it picks a message up: from then on its owner's death counts against it."""
+    with Fleet() as fleet:
+        fleet.worker(args=[*QUIET, "-c", "1"]).start()
+        fleet.wait_balanced("w1")
+        first, second, shard = fleet.folder / "first", fleet.folder / "second", fleet.shard("scoped")
+        fleet.app.send_task("CONTEXT.LOAD", kwargs=suffering(f"until:{first}"), task_id="ordinary")
+        eventually(Path(f"{first}.started").exists, 20)
+        fleet.suffer("scoped", "scoped-1", f"until:{second}")
+        eventually(lambda: fleet.broker.exists(inflight_key(shard)), 20)
+        assert fleet.rows()[shard].running_ms is None
+        first.touch()
+        eventually(Path(f"{second}.started").exists, 20)
+        assert fleet.rows()[shard].running_ms is not None
+        second.touch()
+        fleet.receipt("scoped-1")
