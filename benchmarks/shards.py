@@ -117,7 +117,7 @@ def drained(fleet: Fleet, tasks: int, *, workers: int) -> tuple[float, float]:
 
 
 def check_outcomes(fleet: Fleet, *, conflicts_allowed: bool) -> int:
-    """How many mutations failed in a stock queue since two of a scope ran at once; other failures end this."""
+    """How many mutations failed in a stock queue as two of a scope ran at once; other failures end this."""
     keys = list(fleet.results.scan_iter(count=1_000))
     failed = [raw for raw in fleet.results.mget(keys) if b'"SUCCESS"' not in raw]
     conflicts = sum(b"STATE_CONFLICT" in raw for raw in failed) if conflicts_allowed else 0
