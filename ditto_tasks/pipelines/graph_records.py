@@ -114,10 +114,16 @@ class GraphRecords:
         about = node, attempt, encode(error), *stopped.arguments(), *events
         return state_of(self._run("raise", self._keys(run), *about))
 
-    def end(self, run: str, state: GraphState, error: JsonObject) -> bool:
-        """End a run that has not ended; True if this ended it."""
-        event = encode({"status": state})
-        return self._run("end", self._keys(run), state, encode(error), event, EVENTS_TTL_MS) == 1
+    def end(
+        self, run: str, state: GraphState, error: JsonObject, *, seen_deadline_ms: int | None = None
+    ) -> bool:
+        """End a run that has not ended; True if this ended it.
+
+        With the deadline that was seen a run that was resumed since, and so has another one, is left alone.
+        """
+        seen = "" if seen_deadline_ms is None else seen_deadline_ms
+        about = state, encode(error), encode({"status": state}), EVENTS_TTL_MS, seen
+        return self._run("end", self._keys(run), *about) == 1
 
     def resume(self, run: str, timeout_ms: int) -> GraphState | None:
         """Let a run that failed or was cancelled go on; the state that it was in."""

@@ -161,7 +161,8 @@ class GraphRuns:
             return False
         if standing.now_ms >= standing.deadline_ms:
             message = "the run did not finish within its deadline"
-            self.fail(run, PipelineError("PIPELINE_DEADLINE_EXCEEDED", message))
+            late = PipelineError("PIPELINE_DEADLINE_EXCEEDED", message)
+            self.fail(run, late, seen_deadline_ms=standing.deadline_ms)
         for node, attempt in standing.given_up:
             message = f"{MAX_DEATHS} workers died while they ran this node"
             self.give_up(run, node, attempt, DeadLettered("DEAD_LETTERED", message))
@@ -175,10 +176,10 @@ class GraphRuns:
         if self.records.raised(run, node, attempt, wire, how) == "failed":
             self.announce(run)
 
-    def fail(self, run: str, error: DittoError) -> None:
-        """End a run with an error, unless it has ended, and tell whoever waits."""
+    def fail(self, run: str, error: DittoError, *, seen_deadline_ms: int | None = None) -> None:
+        """End a run with an error, unless it has ended, and tell whoever waits; see GraphRecords.end."""
         state: GraphState = "cancelled" if isinstance(error, Cancelled) else "failed"
-        if self.records.end(run, state, error_to_wire(error)):
+        if self.records.end(run, state, error_to_wire(error), seen_deadline_ms=seen_deadline_ms):
             self.announce(run)
 
     def resume(self, run: str, timeout_ms: int) -> GraphState:

@@ -88,11 +88,16 @@ class LoopRecords:
         about = iteration, encode(value), "done" if done else "running", event, EVENTS_TTL_MS
         return _state(self._run("loop_step", self._with_events(run), *about))
 
-    def end(self, run: str, state: GraphState, error: JsonObject) -> bool:
-        """End a run that has not ended; True if this ended it."""
-        event = encode({"status": state})
-        keys = self._with_events(run)
-        return self._run("loop_end", keys, state, encode(error), event, EVENTS_TTL_MS) == 1
+    def end(
+        self, run: str, state: GraphState, error: JsonObject, *, seen_deadline_ms: int | None = None
+    ) -> bool:
+        """End a run that has not ended; True if this ended it.
+
+        With the deadline that was seen a run that was resumed since, and so has another one, is left alone.
+        """
+        seen = "" if seen_deadline_ms is None else seen_deadline_ms
+        about = state, encode(error), encode({"status": state}), EVENTS_TTL_MS, seen
+        return self._run("loop_end", self._with_events(run), *about) == 1
 
     def resume(self, run: str, timeout_ms: int) -> GraphState | None:
         """Let a run that failed or was cancelled go on; the state that it was in."""

@@ -50,7 +50,7 @@ class LoopRuns:
                 if not self._takes_in(record):
                     return
             except DittoError as failure:
-                self.fail(run, failure)
+                self.fail(run, failure, seen_deadline_ms=record.deadline_ms)
                 return
             record = self.records.load(run)
 
@@ -110,15 +110,19 @@ class LoopRuns:
             return False
         if record.now_ms >= record.deadline_ms:
             message = "the run did not finish within its deadline"
-            self.fail(run, PipelineError("PIPELINE_DEADLINE_EXCEEDED", message))
+            late = PipelineError("PIPELINE_DEADLINE_EXCEEDED", message)
+            self.fail(run, late, seen_deadline_ms=record.deadline_ms)
         else:
             self.go_on(run)
         return False
 
-    def fail(self, run: str, error: DittoError) -> None:
-        """End a run with an error, unless it has ended, and its iteration with it; tell whoever waits."""
+    def fail(self, run: str, error: DittoError, *, seen_deadline_ms: int | None = None) -> None:
+        """End a run with an error, unless it has ended, and its iteration with it; tell whoever waits.
+
+        See LoopRecords.end for the deadline.
+        """
         state: GraphState = "cancelled" if isinstance(error, Cancelled) else "failed"
-        if not self.records.end(run, state, error_to_wire(error)):
+        if not self.records.end(run, state, error_to_wire(error), seen_deadline_ms=seen_deadline_ms):
             return
         record = self.records.load(run)
         if record is not None:

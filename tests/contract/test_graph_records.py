@@ -131,6 +131,23 @@ def test_a_run_is_ended_once(opened):
     assert opened.head("r").state == "cancelled"
 
 
+@pytest.mark.parametrize("kind", ["graphs", "loops"])
+def test_a_sweep_that_saw_an_older_deadline_ends_nothing(app, opened, kind):
+    """In the instant of a resume it finds a run that has ended, or one with another deadline."""
+    app.loops.records.open(LoopOpening("r", {"name": "l", "graphs": {}}, 1, 7, 60_000, 8, 3, None, {}))
+    runs = getattr(app, kind).records
+    seen_ms = deadline_ms(app, kind)
+    runs.end("r", "failed", ERROR)
+    runs.resume("r", 120_000)
+    assert not runs.end("r", "failed", ERROR, seen_deadline_ms=seen_ms)
+    assert runs.end("r", "failed", ERROR, seen_deadline_ms=deadline_ms(app, kind))
+
+
+def deadline_ms(app, kind):
+    """The deadline that the record says."""
+    return (app.graphs.records.progress("r") if kind == "graphs" else app.loops.records.load("r")).deadline_ms
+
+
 def test_a_run_that_goes_on_again_stays_on_its_list(opened, broker):
     """Announcing an earlier end comes too late: somebody has to look after it."""
     opened.end("r", "failed", ERROR)
@@ -179,6 +196,18 @@ def test_a_node_at_which_workers_die_ends_its_run(app, opened):
     )
     with pytest.raises(DeadLettered):
         raise app.AsyncResult("r").result
+
+
+def test_a_node_that_was_given_up_has_all_its_deaths_again_when_it_is_resumed(app, opened):
+    """Whoever resumes the run has mended something: one more death is no reason to end it."""
+    opened.hand_out("r")
+    for _ in range(MAX_DEATHS):
+        begin(opened, "a")
+        app.graphs.tend("r", quiet_ms=0)
+    app.graphs.resume("r", 60_000)
+    assert isinstance(begin(opened, "a"), Given)
+    app.graphs.tend("r", quiet_ms=0)
+    assert opened.head("r").state == "running"
 
 
 def test_patience_doubles_with_each_sending(opened):

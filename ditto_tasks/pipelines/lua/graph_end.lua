@@ -1,8 +1,8 @@
--- End a run that has not ended yet; nodes at work settle all the same.
+-- End a run that has not ended yet, nor was resumed since it was looked at; nodes at work settle all the same.
 -- KEYS as in graph_shared
--- ARGV[1] state, [2] error as JSON, [3] event as JSON, [4] ms to keep events
+-- ARGV[1] state, [2] error as JSON, [3] event as JSON, [4] ms to keep events, [5] deadline that was seen, or "" for any
 -- returns 1 if this ended it: whoever ends a run tells of it
-if state ~= "running" then
+if state ~= "running" or (ARGV[5] ~= "" and ARGV[5] ~= deadline) then
     return 0
 end
 redis.call("HSET", record, "state", ARGV[1], "error", ARGV[2], "ended", now)

@@ -15,7 +15,7 @@ for _, key in ipairs({record, outputs, flight}) do
 end
 for at = 6, #ARGV do
     if redis.call("HDEL", record, "raised:" .. ARGV[at]) == 1 then
-        redis.call("HDEL", record, "ended:" .. ARGV[at])
+        redis.call("HDEL", record, "ended:" .. ARGV[at], "deaths:" .. ARGV[at])
         to_ready(ARGV[at])
     end
 end

@@ -1,8 +1,9 @@
--- End a run that has not ended yet.
+-- End a run that has not ended yet, nor was resumed since it was looked at.
 -- KEYS[1] record, KEYS[2] events
--- ARGV[1] state, [2] error as JSON, [3] event as JSON, [4] ms to keep events
+-- ARGV[1] state, [2] error as JSON, [3] event as JSON, [4] ms to keep events, [5] deadline that was seen, or "" for any
 -- returns 1 if this ended it: whoever ends a run tells of it
-if redis.call("HGET", KEYS[1], "state") ~= "running" then
+local state, deadline = unpack(redis.call("HMGET", KEYS[1], "state", "deadline"))
+if state ~= "running" or (ARGV[5] ~= "" and ARGV[5] ~= deadline) then
     return 0
 end
 local time = redis.call("TIME")
