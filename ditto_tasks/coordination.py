@@ -93,11 +93,6 @@ class Coordination:
             stored = client.get(self._keys.tenant(task_id))
         return None if stored is None else text(stored)
 
-    def note_tenant(self, task_id: str, tenant: str, ttl_ms: int) -> None:
-        """Know whose a task is for so long from now."""
-        with self.clients() as client:
-            client.set(self._keys.tenant(task_id), tenant, px=ttl_ms)
-
     def cancel(self, task_id: str) -> None:
         """Ask for a task to stop; it is asked before it runs and wherever it looks."""
         with self.clients() as client:

@@ -61,6 +61,13 @@ class OpenTelemetryTraces:
             self._remember(run_id, ttl_ms)
             yield
 
+    def prolong(self, run_id: str, *, ttl_ms: int) -> None:
+        key = self._keys.trace(run_id)
+        with self._clients() as client:
+            stored = client.get(key)
+            if stored is not None:
+                client.set(key, text(stored), px=ttl_ms)
+
     @contextmanager
     def publishing(
         self, node: str, task_id: str, root_id: str | None, headers: MutableMapping[str, Any]

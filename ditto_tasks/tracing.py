@@ -13,6 +13,9 @@ class Traces(Protocol):
     def starting(self, kind: str, run_id: str, *, ttl_ms: int) -> AbstractContextManager[object]:
         """Around all that starts a run: its tasks belong to one trace, also those that are sent again."""
 
+    def prolong(self, run_id: str, *, ttl_ms: int) -> None:
+        """Know the trace of a run that goes on for so long from now."""
+
     def publishing(
         self, node: str, task_id: str, root_id: str | None, headers: MutableMapping[str, Any]
     ) -> AbstractContextManager[object]:
@@ -27,6 +30,9 @@ class NoTraces:
 
     def starting(self, kind: str, run_id: str, *, ttl_ms: int) -> AbstractContextManager[object]:  # noqa: ARG002 -- the port's signature
         return nullcontext()
+
+    def prolong(self, run_id: str, *, ttl_ms: int) -> None:
+        """Nothing is known."""
 
     def publishing(
         self,

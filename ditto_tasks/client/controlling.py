@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from ditto_tasks.celery import DittoCelery
-from ditto_tasks.client.graphs import cancel_run, resume_run
+from ditto_tasks.client.graphs import STOPPED, cancel_run, resume_run
 from ditto_tasks.errors import PipelineError
+from ditto_tasks.pipelines.graph_runs import run_not_found
 from ditto_tasks.pipelines.run_views import RunView
 
 
@@ -12,7 +13,7 @@ def view_of(app: DittoCelery, run_id: str) -> RunView:
     """A run as it stands; RUN_NOT_FOUND where there is none."""
     found = app.run_records.load(run_id)
     if found is None:
-        raise PipelineError("RUN_NOT_FOUND", "there is no such run, or its record has expired")
+        raise run_not_found()
     return found
 
 
@@ -30,6 +31,6 @@ def resume(app: DittoCelery, run: RunView, timeout_ms: int | None = None) -> Non
     if run.kind in ("answer", "flow"):
         message = "an answer or a flow that has ended cannot go on; start it anew"
         raise PipelineError("RUN_NOT_RESUMABLE", message, {"kind": run.kind})
-    if run.state in ("running", "done"):
+    if run.state not in STOPPED:
         raise PipelineError("RUN_NOT_STOPPED", f"the run is {run.state}", {"state": run.state})
     resume_run(app, run.id, timeout_ms)

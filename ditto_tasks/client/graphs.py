@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypedDict, cast
+from typing import Final, TypedDict
 from uuid import uuid4
 
+from ditto_tasks.admission import Admission
 from ditto_tasks.canonical import scope_key
 from ditto_tasks.celery import DittoCelery
 from ditto_tasks.client.answering import cancel_answer
@@ -14,9 +15,9 @@ from ditto_tasks.errors import Cancelled, PipelineError
 from ditto_tasks.json_values import InvalidJson, JsonObject, JsonValue, freeze
 from ditto_tasks.models import Scope, from_wire, to_wire
 from ditto_tasks.pipelines.graph_runs import run_not_found
-from ditto_tasks.pipelines.graph_values import Opening
+from ditto_tasks.pipelines.graph_values import Head, Opening
 from ditto_tasks.pipelines.graphs import Graph, check_known
-from ditto_tasks.pipelines.loop_records import LoopOpening
+from ditto_tasks.pipelines.loop_records import LoopOpening, LoopRecord
 from ditto_tasks.pipelines.loops import Loop, iteration_id
 from ditto_tasks.pipelines.run_admission import run_admission
 from ditto_tasks.pipelines.run_index import RecordKind
@@ -27,6 +28,8 @@ from ditto_tasks.worker.keys import SCOPE_HEADER, TENANT_HEADER
 
 ScopeLike = Scope | Mapping[str, JsonValue]
 Outputs = dict[str, JsonValue]
+
+STOPPED: Final = ("failed", "cancelled")  # states of runs that can go on
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,11 +120,23 @@ def admit(app: DittoCelery, kind: RecordKind, run: str, scope: Scope | None, tim
     """
     if app.graphs.records.head(run) is not None or app.loops.records.load(run) is not None:
         return
+    _note_and_list(app, kind, run, scope, timeout_ms)
+
+
+def _note_and_list(
+    app: DittoCelery, kind: RecordKind, run: str, scope: Scope | None, timeout_ms: int
+) -> None:
+    """The run is listed, and whose it is is known, for as long as its record will be there."""
+    admission = _note(app, run, scope, timeout_ms)
+    app.run_index.add(kind, run, tenant=admission.tenant, ttl_ms=admission.ttl_ms)
+
+
+def _note(app: DittoCelery, run: str, scope: Scope | None, timeout_ms: int) -> Admission:
     runtime = app.settings.runtime
     kept_ms = timeout_ms + runtime.results.expires_ms
     admission = run_admission(run, scope, shard=shard_for(app, run, scope), ttl_ms=kept_ms)
     app.coordination.admit(admission, max_depth=runtime.shards.max_depth)
-    app.run_index.add(kind, run, tenant=admission.tenant, ttl_ms=admission.ttl_ms)
+    return admission
 
 
 def shard_for(app: DittoCelery, run: str, scope: Scope | None) -> int:
@@ -163,36 +178,48 @@ def _cancel_graph(app: DittoCelery, run: str) -> None:
 def resume_run(app: DittoCelery, run: str, timeout_ms: int | None) -> None:
     """Let a run that failed or was cancelled go on from what was settled, under a new deadline.
 
-    Pipelines and flows that have ended cannot be: RUN_NOT_RESUMABLE.
+    One that is running or done stays as it is. Pipelines and flows that have ended cannot be:
+    RUN_NOT_RESUMABLE. QUEUE_FULL and ERASED as for a new run.
     """
     deadline_ms = timeout_ms or app.settings.runtime.pipelines.deadline_ms
-    loop = app.loops.records.load(run)
-    if loop is not None:
-        app.coordination.withdraw_cancel(iteration_id(run, loop.iteration))
-        _prolong(app, "loop", run, loop.headers, deadline_ms)
-        app.loops.resume(run, deadline_ms)
-        return
-    pipeline = app.records.load(run)
-    if pipeline is None:
-        progress = app.graphs.records.progress(run)
-        if progress is None:
-            raise run_not_found()
-        app.coordination.withdraw_cancel(run)
-        _prolong(app, "graph", run, progress.headers, deadline_ms)
-        app.graphs.resume(run, deadline_ms)
+    if (loop := app.loops.records.load(run)) is not None:
+        _resume_loop(app, loop, deadline_ms)
+    elif (graph := app.graphs.records.head(run)) is not None:
+        _resume_graph(app, run, graph, deadline_ms)
+    elif (pipeline := app.records.load(run)) is None:
+        raise run_not_found()
     elif pipeline.state == "failed":
         raise PipelineError(
             "RUN_NOT_RESUMABLE", "only runs of graphs and loops can be resumed once they have ended"
         )
 
 
-def _prolong(app: DittoCelery, kind: RecordKind, run: str, headers: JsonObject, timeout_ms: int) -> None:
-    """Whose the run is stays known, and the run listed, as long as its record."""
-    ttl_ms = timeout_ms + app.settings.runtime.results.expires_ms
-    tenant = cast("str | None", headers.get(TENANT_HEADER))
-    if tenant is not None:
-        app.coordination.note_tenant(run, tenant, ttl_ms)
-    app.run_index.add(kind, run, tenant=tenant, ttl_ms=ttl_ms)
+def _resume_loop(app: DittoCelery, loop: LoopRecord, timeout_ms: int) -> None:
+    if loop.state not in STOPPED:
+        return
+    iteration, scope = iteration_id(loop.run, loop.iteration), _scope_of(loop.scope)
+    _prolong(app, "loop", loop.run, scope, timeout_ms)
+    _note(app, iteration, scope, timeout_ms)  # its record is prolonged, too
+    app.coordination.withdraw_cancel(iteration)
+    app.loops.resume(loop.run, timeout_ms)
+
+
+def _resume_graph(app: DittoCelery, run: str, graph: Head, timeout_ms: int) -> None:
+    if graph.state not in STOPPED:
+        return
+    _prolong(app, "graph", run, _scope_of(graph.scope), timeout_ms)
+    app.coordination.withdraw_cancel(run)
+    app.graphs.resume(run, timeout_ms)
+
+
+def _prolong(app: DittoCelery, kind: RecordKind, run: str, scope: Scope | None, timeout_ms: int) -> None:
+    """Whose a run is and its trace stay known, and the run listed, for as long as its record."""
+    _note_and_list(app, kind, run, scope, timeout_ms)
+    app.traces.prolong(run, ttl_ms=timeout_ms + app.settings.runtime.results.expires_ms)
+
+
+def _scope_of(wire: JsonObject | None) -> Scope | None:
+    return None if wire is None else from_wire(Scope, wire)
 
 
 def loop_state(app: DittoCelery, run: str) -> JsonValue:

@@ -71,6 +71,7 @@ def stored_fields(graph: Graph, scope: Scope | None) -> Iterator[tuple[str, str 
         for before in node.dependencies:
             after[before].append(node.id)
     yield "graph", graph.name
+    yield "scope", encode(None if scope is None else to_wire(scope))
     yield "todo", len(graph.nodes)
     yield "total", len(graph.nodes)
     yield "plan", encode([[node.id, node.node, list(node.dependencies)] for node in graph.nodes])

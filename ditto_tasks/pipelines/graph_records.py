@@ -133,11 +133,12 @@ class GraphRecords:
 
     def head(self, run: str) -> Head | None:
         """What the record says of the whole run."""
-        state, graph, parent, error = self._fields(run, "state", "graph", "parent", "error")
+        names = "state", "graph", "parent", "error", "scope"
+        state, graph, parent, *values = self._fields(run, *names)
         if state is None:
             return None
-        why = cast("JsonObject | None", decode(error or b"null"))
-        return Head(cast(GraphState, text(state)), text(graph or b""), text(parent or b""), why)
+        error, scope = (cast("JsonObject | None", decode(value or b"null")) for value in values)
+        return Head(cast(GraphState, text(state)), text(graph or b""), text(parent or b""), error, scope)
 
     def plan(self, run: str) -> list[tuple[str, str, list[str]]]:
         """(id, node type, dependencies) of each node in the order of declaration; none without a record."""

@@ -69,6 +69,7 @@ class Head:
     graph: str
     parent: str
     error: JsonObject | None
+    scope: JsonObject | None
 
 
 @dataclass(frozen=True, slots=True)

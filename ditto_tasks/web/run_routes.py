@@ -124,7 +124,7 @@ def _add_changing(routes: Routes, runs: RunService) -> None:
         name="ditto_run_resume",
         status_code=202,
         response_model=RunView,
-        responses=problems(401, 403, 404, 409, 413, 422, 503),
+        responses=problems(401, 403, 404, 409, 410, 413, 422, 429, 503),
     )
     async def resume(
         tenant: Annotated[str, caller], run_id: TaskId, body: ResumeBody | None = None

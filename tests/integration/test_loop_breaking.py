@@ -1,5 +1,6 @@
 """What a careless or unlucky user does to loops: erasure, large states, late ends, odd functions."""
 
+import time
 from collections.abc import Iterator
 from uuid import uuid4
 
@@ -14,10 +15,14 @@ from support.polling import eventually
 from ditto_tasks import Ditto
 from ditto_tasks.cli import celery_group
 from ditto_tasks.errors import Cancelled, DittoError, PipelineError
+from ditto_tasks.keys import Keys
 from ditto_tasks.pipelines.graphs import Graph
 from ditto_tasks.pipelines.loops import Loop
+from ditto_tasks.tenants import owner_key
 
 WAIT_S = 60.0
+LONG_MS = 3 * 86_400_000  # longer than what a run has is noted anyway
+KEYS = Keys("default")
 FUNCTIONS = {"bind": "test.first item", "update": "test.count", "done": "test.enough"}
 
 
@@ -102,15 +107,38 @@ def test_many_loops_at_once_end(client: Ditto, times: int) -> None:
 
 
 def test_a_resumed_loop_keeps_its_owner(client: Ditto, broker: redis.Redis) -> None:
-    """Its tenant and its iteration's are known as long as the records."""
+    """Its tenant, its iteration's, and by its session's list both, are known as long as the records."""
     bad = Loop("bad", {"only": Graph("only", [load("bad", binding="test.fail")])}, **FUNCTIONS)
-    run = client.run(bad, {"wanted": 1}, scope={"sessionId": f"acme:{uuid4()}"}, timeout_ms=1_000)
+    session = f"acme:{uuid4()}"
+    run = client.run(bad, {"wanted": 1}, scope={"sessionId": session}, timeout_ms=1_000)
     with pytest.raises(PipelineError):
         run.get(WAIT_S)
-    client.resume_loop(run.id, timeout_ms=86_400_000)
+    client.resume_loop(run.id, timeout_ms=LONG_MS)
     record_ms = broker.pttl(f"ditto:default:loop:{run.id}")
-    assert record_ms > 86_400_000
+    assert record_ms > LONG_MS
+    ends_ms = dict(broker.zrange(owned(session), 0, -1, withscores=True))
+    now_ms = time.time() * 1000
+    for each in (run.id, f"{run.id}-i0"):
+        assert broker.pttl(f"ditto:default:tenant:{each}") >= record_ms - 5_000
+        assert ends_ms[f"call:{each}"] - now_ms >= record_ms - 5_000
+
+
+def test_a_resumed_graph_keeps_its_owner(client: Ditto, broker: redis.Redis) -> None:
+    """Its tenant, and by its session's list the run, are known as long as the record."""
+    bad = Graph("bad", [load("bad", binding="test.fail")])
+    session = f"acme:{uuid4()}"
+    run = client.run(bad, {}, scope={"sessionId": session}, timeout_ms=1_000)
+    with pytest.raises(PipelineError):
+        run.get(WAIT_S)
+    client.resume(run.id, timeout_ms=LONG_MS)
+    record_ms = broker.pttl(f"ditto:default:graph:{run.id}")
+    assert record_ms > LONG_MS
     assert broker.pttl(f"ditto:default:tenant:{run.id}") >= record_ms - 5_000
+    assert broker.zscore(owned(session), f"call:{run.id}") - time.time() * 1000 >= record_ms - 5_000
+
+
+def owned(session: str) -> str:
+    return KEYS.owned(owner_key("session", session))
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from kombu.exceptions import OperationalError
 from opentelemetry import baggage, context, trace
+from redis import Redis
 from support.flows import FlowDeployment, says, wants
 from support.graphs import constant, graph_deployment, load
 from support.polling import eventually
@@ -15,6 +16,7 @@ from support.traces import Seen, TracedWorker, of_this_process, record_here
 
 from ditto_tasks import AsyncDitto, Ditto
 from ditto_tasks.errors import DittoError
+from ditto_tasks.keys import Keys
 from ditto_tasks.pipelines.graphs import Graph, GraphNode
 from ditto_tasks.pipelines.loops import Loop, iteration_id
 from ditto_tasks.settings import Settings, load_settings
@@ -40,6 +42,7 @@ class Traced:
 
     def __init__(self, deployment: FlowDeployment, worker: TracedWorker, settings: Settings) -> None:
         self.provider = deployment.provider
+        self.broker_url = deployment.server.redis_url(0)
         self.worker = worker
         self.settings = settings
 
@@ -192,6 +195,18 @@ def test_what_is_sent_again_belongs_to_the_runs_trace(traced: Traced) -> None:
     start = start_of(pending.id)
     assert {span.parent for span in sent} == {start.id}
     assert "send INFER.REASONING.SAMPLE" not in {span.name for span in sent}  # it was not needed any more
+
+
+def test_a_resumed_run_is_traced_as_long_as_its_record(traced: Traced) -> None:
+    """What is sent again a day after the start still finds the trace."""
+    with Ditto(traced.settings) as ditto:
+        run = ditto.run(Graph("bad", [load("bad", binding="test.fail")]), {}, timeout_ms=1_000)
+        with pytest.raises(DittoError):
+            run.get(TIMEOUT_S)
+        ditto.resume(run.id, timeout_ms=86_400_000)
+        keys = Keys(ditto.app.settings.connections.deployment)
+        with Redis.from_url(traced.broker_url) as broker:
+            assert broker.pttl(keys.trace(run.id)) >= broker.pttl(keys.graph(run.id)) - 5_000
 
 
 def test_no_span_holds_content(traced: Traced) -> None:
