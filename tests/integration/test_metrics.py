@@ -73,9 +73,14 @@ def test_logs_are_json_with_scope_task_and_shard(deployment: Deployment) -> None
     """A line about a task is one JSON object with the task's id, its scope's hash and its shard."""
     sent = deployment.send("CONTEXT.LOAD", scope={"sessionId": "log:1"}, sources=[])
     sent.get(timeout=20)
-    lines = [line for line in deployment.worker.logs().splitlines() if line.startswith("{")]
-    about = [json.loads(line) for line in lines if sent.id in line]
-    done = next(line for line in about if "succeeded" in line["message"])
+
+    def succeeded() -> dict[str, str] | None:
+        lines = [line for line in deployment.worker.logs().splitlines() if line.startswith("{")]
+        about = (json.loads(line) for line in lines if sent.id in line and line.endswith("}"))
+        return next((line for line in about if "succeeded" in line["message"]), None)
+
+    done = eventually(succeeded)  # the result is stored before the line is written
+    assert done is not None
     assert (done["taskId"], done["task"], done["level"]) == (sent.id, "CONTEXT.LOAD", "INFO")
     assert done["scope"].startswith("scope:")
     assert 0 <= int(done["shard"]) < 64
