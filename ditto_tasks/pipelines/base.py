@@ -47,6 +47,21 @@ class PipelineRecord:
     ended: Mapping[str, int] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class Outline:
+    """What a listing shows of a run of any kind; it is read without inputs, results and states."""
+
+    name: str
+    state: Literal["running", "done", "failed", "cancelled"]
+    opened_ms: int
+    deadline_ms: int
+    ended_ms: int | None
+    error: JsonObject | None
+    settled: int
+    total: int | None = None
+    kind: Literal["answer", "flow", "graph", "loop"] = "graph"
+
+
 class StepRecords(Protocol):
     """Pipelines as their steps see them. Every call is atomic and idempotent, and creates no record."""
 

@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple, TypeAlias, cast
 
 from ditto_tasks.json_values import JsonObject, JsonValue, decode
 from ditto_tasks.models import Scope
+from ditto_tasks.pipelines.base import Outline
 from ditto_tasks.pipelines.graph_plan import Specification
 from ditto_tasks.pipelines.graphs import Graph
 from ditto_tasks.redis_replies import text
@@ -86,6 +87,19 @@ class Progress:
     total: int
     settled: int
     now_ms: int
+
+    @property
+    def outline(self) -> Outline:
+        return Outline(
+            name=self.graph,
+            state=self.state,
+            opened_ms=self.opened_ms,
+            deadline_ms=self.deadline_ms,
+            ended_ms=self.ended_ms,
+            error=self.error,
+            settled=self.settled,
+            total=self.total,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,8 @@ from ditto_tasks.coordination import BrokerClient
 from ditto_tasks.json_values import JsonObject, JsonValue, decode, encode
 from ditto_tasks.keys import Keys
 from ditto_tasks.lua_source import lua_source
-from ditto_tasks.pipelines.graph_records import SCRIPTS, asked_digest
+from ditto_tasks.pipelines.base import Outline
+from ditto_tasks.pipelines.graph_records import SCRIPTS, RecordClient, asked_digest
 from ditto_tasks.pipelines.graph_values import GraphState
 from ditto_tasks.redis_replies import text
 from ditto_tasks.state.operations import erased
@@ -76,7 +77,7 @@ class LoopRecords:
         keys = [self._keys.loop(run), self._keys.loops(opening.shard), self._keys.erased_root(run)]
         request, value = encode(asked), encode(opening.state)
         digest = asked_digest(request, value)
-        fields = ("digest", digest, "request", request, "value", value)
+        fields = ("digest", digest, "name", str(opening.loop["name"]), "request", request, "value", value)
         known = self._run("loop_open", keys, run, opening.timeout_ms, self.ttl_ms, *fields)
         if known is None:
             raise erased()
@@ -114,6 +115,25 @@ class LoopRecords:
         now, pairs = cast("tuple[bytes, list[bytes]]", self._run("load", [self._keys.loop(run)]))
         fields = dict(zip(map(text, pairs[::2]), pairs[1::2], strict=True))
         return _record(run, _int(now), fields) if fields else None
+
+    def outline(self, run: str) -> Outline | None:
+        """What a listing shows; the loop and its state are not read."""
+        names = "state", "name", "iteration", "opened", "deadline", "ended", "error"
+        with self.clients() as client:
+            values = cast(RecordClient, client).hmget(self._keys.loop(run), names)
+        state, name, iteration, opened, deadline, ended, error = values
+        if state is None or name is None:
+            return None
+        return Outline(
+            name=text(name),
+            state=cast(GraphState, text(state)),
+            opened_ms=_int(opened),
+            deadline_ms=_int(deadline),
+            ended_ms=None if ended is None else _int(ended),
+            error=cast("JsonObject | None", decode(error or b"null")),
+            settled=_int(iteration),
+            kind="loop",
+        )
 
     def tracked(self, shard: int) -> list[str]:
         """The runs whose end was not announced yet, the nearest deadline first."""

@@ -8,20 +8,28 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Final, cast
+from typing import Final, Protocol, cast
 
 from ditto_tasks.coordination import BrokerClient
 from ditto_tasks.json_values import JsonObject, JsonValue, decode, encode
 from ditto_tasks.keys import Keys
 from ditto_tasks.lua_source import lua_source
 from ditto_tasks.models import from_wire, to_wire
-from ditto_tasks.pipelines.base import END, Begun, PipelineRecord, RunState
+from ditto_tasks.pipelines.base import END, Begun, Outline, PipelineRecord, RunState
 from ditto_tasks.pipelines.models import AnswerRequest, FlowRequest, RunRequest
 from ditto_tasks.pipelines.plan import steps_of
 from ditto_tasks.state.operations import erased
 from ditto_tasks.task_events import EVENTS_TTL_MS
 
 _RESULT: Final = b"result:"
+_BEGAN: Final = b"began:"
+
+
+class FieldClient(BrokerClient, Protocol):
+    """What reading single fields needs of a client beside that."""
+
+    def hmget(self, name: str, keys: Sequence[str]) -> list[bytes | None]: ...
+    def hkeys(self, name: str) -> list[bytes]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +45,10 @@ class PipelineRecords:
 
         ERASED if its session or tenant was erased after it was admitted.
         """
-        last = END if isinstance(request, FlowRequest) else steps_of(request, pipeline)[-1].name
+        last, flow, total = _extent(request, pipeline)
         keys = [self._record(pipeline), self._list(shard), Keys(self.deployment).erased_root(pipeline)]
         wire = encode(to_wire(request))
-        deadline = self._run("open", keys, pipeline, wire, last, deadline_ms, self.ttl_ms)
+        deadline = self._run("open", keys, pipeline, wire, last, deadline_ms, self.ttl_ms, flow, total)
         if deadline is None:
             raise erased()
         return _int(deadline)
@@ -80,6 +88,15 @@ class PipelineRecords:
         fields = dict(zip(pairs[::2], pairs[1::2], strict=True))
         return _record(pipeline, _int(now), fields) if fields else None
 
+    def outline(self, pipeline: str) -> Outline | None:
+        """What a listing shows; results and the request are not read."""
+        names = "state", "flow", "total", "opened", "deadline", "ended", "error"
+        with self.clients() as lent:
+            client = cast(FieldClient, lent)
+            values = dict(zip(names, client.hmget(self._record(pipeline), names), strict=True))
+            known = client.hkeys(self._record(pipeline))
+        return None if values["state"] is None else _outline(values, known)
+
     def tracked(self, shard: int) -> list[str]:
         with self.clients() as client:
             return [member.decode() for member in client.zrange(self._list(shard), 0, -1)]
@@ -102,6 +119,32 @@ class PipelineRecords:
         return [self._record(pipeline), Keys(self.deployment).events(pipeline)]
 
 
+def _extent(request: RunRequest, pipeline: str) -> tuple[str, str, str | int]:
+    """The last step, the flow and the number of steps, as far as there is one and it is known."""
+    if isinstance(request, FlowRequest):
+        return END, request.flow, ""
+    steps = steps_of(request, pipeline)
+    return steps[-1].name, "", len(steps)
+
+
+def _outline(values: Mapping[str, bytes | None], fields: Sequence[bytes]) -> Outline:
+    state, flow = _state(values["state"] or b""), (values["flow"] or b"").decode()
+    # what has ended without a result ended the pipeline
+    settled = (_RESULT,) if state == "running" else (_RESULT, _BEGAN)
+    steps = {field.partition(b":")[2] for field in fields if field.startswith(settled)}
+    return Outline(
+        name=flow or "answer",
+        state=state,
+        opened_ms=_int(values["opened"] or 0),
+        deadline_ms=_int(values["deadline"]),
+        ended_ms=_int(values["ended"]) if values["ended"] else None,
+        error=cast("JsonObject | None", decode(values["error"] or b"null")),
+        settled=len(steps - {END.encode()}),
+        total=_int(values["total"]) if values["total"] else None,
+        kind="flow" if flow else "answer",
+    )
+
+
 def _record(pipeline: str, now_ms: int, fields: Mapping[bytes, bytes]) -> PipelineRecord:
     deadline = _int(fields[b"deadline"])
     request = _request(decode(fields[b"request"]))
@@ -118,7 +161,7 @@ def _record(pipeline: str, now_ms: int, fields: Mapping[bytes, bytes]) -> Pipeli
         error=cast("JsonObject | None", decode(fields.get(b"error", b"null"))),
         opened_ms=_int(fields.get(b"opened", 0)),
         ended_ms=_int(fields[b"ended"]) if b"ended" in fields else None,
-        began={step: _int(value) for step, value in _under(b"began:", fields)},
+        began={step: _int(value) for step, value in _under(_BEGAN, fields)},
         ended={step: _int(value) for step, value in _under(b"ended:", fields)},
     )
 

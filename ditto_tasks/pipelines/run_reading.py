@@ -9,7 +9,7 @@ from typing import Final
 from ditto_tasks.canonical import scope_key
 from ditto_tasks.json_values import JsonObject
 from ditto_tasks.models import Scope
-from ditto_tasks.pipelines.base import PipelineRecord
+from ditto_tasks.pipelines.base import Outline, PipelineRecord
 from ditto_tasks.pipelines.graph_plan import NODE_ID
 from ditto_tasks.pipelines.graph_records import GraphRecords
 from ditto_tasks.pipelines.graph_values import NodeTimes, Progress
@@ -69,29 +69,30 @@ class RunRecords:
         return next((view for kind in kinds if (view := kind(run_id)) is not None), None)
 
     def _summary(self, listed: Listed) -> RunSummary | None:
-        readers: Mapping[RecordKind, Callable[[str], RunSummary | None]] = {
-            "graph": self._graph_summary,
-            "loop": self._loop_summary,
-            "pipeline": self._pipeline_summary,
+        readers: Mapping[RecordKind, Callable[[str], Outline | None]] = {
+            "graph": self._graph_outline,
+            "loop": self.loops.outline,
+            "pipeline": self.pipelines.outline,
         }
-        return readers[listed.kind](listed.run)
-
-    def _graph_summary(self, run: str) -> RunSummary | None:
-        progress = self.graphs.progress(run)
-        if progress is None:
+        found = readers[listed.kind](listed.run)
+        if found is None:
             return None
         return RunSummary(
-            id=run,
-            kind="graph",
-            name=progress.graph,
-            state=progress.state,
-            opened_ms=progress.opened_ms,
-            deadline_ms=progress.deadline_ms,
-            ended_ms=progress.ended_ms,
-            settled=progress.settled,
-            total=progress.total,
-            code=_code(progress.error),
+            id=listed.run,
+            kind=found.kind,
+            name=found.name,
+            state=_state(found),
+            opened_ms=found.opened_ms,
+            deadline_ms=found.deadline_ms,
+            ended_ms=found.ended_ms,
+            settled=found.settled,
+            total=found.total,
+            code=None if found.error is None else str(found.error["code"]),
         )
+
+    def _graph_outline(self, run: str) -> Outline | None:
+        progress = self.graphs.progress(run)
+        return None if progress is None else progress.outline
 
     def _graph(self, run: str) -> RunView | None:
         progress = self.graphs.progress(run)
@@ -109,22 +110,6 @@ class RunRecords:
             error=_error(progress.error),
             nodes=graph_nodes(self.graphs, run, progress),
             scope_hash=_scope_hash(progress.headers),
-        )
-
-    def _loop_summary(self, run: str) -> RunSummary | None:
-        record = self.loops.load(run)
-        if record is None:
-            return None
-        return RunSummary(
-            id=run,
-            kind="loop",
-            name=str(record.loop["name"]),
-            state=record.state,
-            opened_ms=record.opened_ms,
-            deadline_ms=record.deadline_ms,
-            ended_ms=record.ended_ms,
-            settled=record.iteration,
-            code=_code(record.error),
         )
 
     def _loop(self, run: str) -> RunView | None:
@@ -147,24 +132,6 @@ class RunRecords:
             nodes=() if progress is None else graph_nodes(self.graphs, iteration, progress),
             iteration=shown + 1,
             scope_hash=_scope_hash(record.headers),
-        )
-
-    def _pipeline_summary(self, run: str) -> RunSummary | None:
-        record = self.pipelines.load(run)
-        if record is None:
-            return None
-        nodes = pipeline_nodes(record)
-        return RunSummary(
-            id=run,
-            kind=_kind(record),
-            name=_name(record),
-            state=_state(record),
-            opened_ms=record.opened_ms,
-            deadline_ms=record.deadline_ms,
-            ended_ms=record.ended_ms,
-            settled=sum(node.settled for node in nodes),
-            total=len(nodes) if isinstance(record.request, AnswerRequest) else None,
-            code=_code(record.error),
         )
 
     def _pipeline(self, run: str) -> RunView | None:
@@ -261,13 +228,9 @@ def _name(record: PipelineRecord) -> str:
     return "answer" if isinstance(record.request, AnswerRequest) else record.request.flow
 
 
-def _state(record: PipelineRecord) -> RunViewState:
+def _state(record: PipelineRecord | Outline) -> RunViewState:
     cancelled = record.error is not None and record.error["kind"] == CANCELLED
     return "cancelled" if cancelled else record.state
-
-
-def _code(error: JsonObject | None) -> str | None:
-    return None if error is None else str(error["code"])
 
 
 def _error(error: JsonObject | None) -> RunError | None:
