@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
+
+GRAPH_PARTS: Final = ("outputs", "ready", "flight")  # beside a run's record: a hash and two sorted sets
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +99,7 @@ class Keys:
         return self._named(f"graph:{run}")
 
     def graph_part(self, run: str, part: str) -> str:
-        """What stands beside that record: outputs (hash), ready and flight (sorted sets)."""
+        """What stands beside that record: one of GRAPH_PARTS."""
         return f"{self.graph(run)}:{part}"
 
     def graphs(self, shard: int) -> str:
@@ -120,8 +123,12 @@ class Keys:
         return self._named(f"trace:{run}")
 
     def batch(self, run: str) -> str:
-        """Hash: the rows of a batch run; its request and its news stand beside it."""
+        """Hash: the rows of a batch run."""
         return self._named(f"batch:{run}")
+
+    def batch_part(self, run: str, part: str) -> str:
+        """What stands beside them: request (string) or news (list)."""
+        return f"{self.batch(run)}:{part}"
 
     @property
     def metrics(self) -> str:

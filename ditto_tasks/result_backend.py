@@ -12,11 +12,10 @@ from typing import Any, Final
 
 from celery import states
 from celery.backends import redis
-from redis.exceptions import NoScriptError
 
 from ditto_tasks.belongings import GROUP
 from ditto_tasks.keys import Keys
-from ditto_tasks.lua_source import lua_sha1, lua_source
+from ditto_tasks.lua_running import run_script
 from ditto_tasks.serialization import dumps
 from ditto_tasks.state.operations import erased
 from ditto_tasks.tenants import owners_of
@@ -137,11 +136,7 @@ class QuietRedisBackend(redis.RedisBackend):
         return self.ensure(self._run_once, (script, keys, args))
 
     def _run_once(self, script: str, keys: Sequence[str], args: Sequence[str | bytes]) -> object:
-        name = ("ditto_tasks", script)
-        try:
-            return self.client.evalsha(lua_sha1(*name), len(keys), *keys, *args)
-        except NoScriptError:  # first use on this server; it keeps the script from now on
-            return self.client.eval(lua_source(*name), len(keys), *keys, *args)
+        return run_script(self.client, "ditto_tasks", script, keys, *args)
 
 
 class QuietSentinelBackend(QuietRedisBackend, redis.SentinelBackend):

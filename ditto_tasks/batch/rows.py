@@ -35,12 +35,14 @@ class BatchRows:
         self._client = client
         self._keys = Keys(deployment)
         self.key = self._keys.batch(run)
+        self._request = self._keys.batch_part(run, "request")
+        self._news = self._keys.batch_part(run, "news")
 
     def begin(self, request: CompressRequest) -> None:
         """Name the run, or find that a run of this name is about the same."""
-        asked, key = encode(to_wire(request)), f"{self.key}:request"
-        self._client.set(key, asked, ex=ROWS_TTL_S, nx=True)
-        if self._client.get(key) != asked:
+        asked = encode(to_wire(request))
+        self._client.set(self._request, asked, ex=ROWS_TTL_S, nx=True)
+        if self._client.get(self._request) != asked:
             raise DittoError("RUN_MISMATCH", "a run of this name was started with other options")
 
     def put(self, rows: Iterable[Row], *, told: str, of: Sequence[Scope] = ()) -> None:
@@ -114,10 +116,6 @@ class BatchRows:
             return []
         more = self._client.lpop(self._news, HEARD_AT_ONCE) or []
         return [text(first[1]), *(text(each) for each in cast("list[bytes]", more))]
-
-    @property
-    def _news(self) -> str:
-        return f"{self.key}:news"
 
 
 def _owned(scopes: Iterable[Scope]) -> list[tuple[str, Sequence[str]]]:

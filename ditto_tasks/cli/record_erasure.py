@@ -18,7 +18,7 @@ from ditto_tasks.cli.result_erasure import (
 )
 from ditto_tasks.errors import DittoError
 from ditto_tasks.json_values import decode
-from ditto_tasks.keys import Keys
+from ditto_tasks.keys import GRAPH_PARTS, Keys
 from ditto_tasks.models import Scope
 from ditto_tasks.pipelines.run_index import RecordKind
 from ditto_tasks.redis_replies import text
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
 Entries: TypeAlias = list[tuple[bytes, dict[bytes, bytes]]]
 
-GRAPH_PARTS: Final = ("outputs", "ready", "flight")  # beside the record of a graph's run
 RUN_KINDS: Final = get_args(RecordKind)
 PAGE: Final = 500  # runs a round trip
 SESSION: Final = "session:"

@@ -14,7 +14,7 @@ from typing import Final, Protocol, cast
 
 from ditto_tasks.coordination import BrokerClient
 from ditto_tasks.json_values import JsonObject, JsonValue, decode, encode
-from ditto_tasks.keys import Keys
+from ditto_tasks.keys import GRAPH_PARTS, Keys
 from ditto_tasks.lua_source import lua_source
 from ditto_tasks.pipelines.graph_plan import stored_fields
 from ditto_tasks.pipelines.graph_values import (
@@ -40,7 +40,6 @@ from ditto_tasks.task_events import EVENTS_TTL_MS
 SCRIPTS: Final = "ditto_tasks.pipelines"
 NO_SCRIPT: Final = "NoScriptError"
 MAX_DEATHS: Final = 5  # of workers at one node: any may be killed, but not by chance so often at one
-INPUT: Final = ":input"  # among the outputs; no node's id has a colon
 PAGE: Final = 50  # outputs read at once: each may be large
 
 
@@ -244,7 +243,7 @@ class GraphRecords:
 
     def _keys(self, run: str) -> list[str]:
         keys = Keys(self.deployment)
-        beside = [keys.graph_part(run, part) for part in ("outputs", "ready", "flight")]
+        beside = [keys.graph_part(run, part) for part in GRAPH_PARTS]
         return [keys.graph(run), *beside, keys.events(run)]
 
     def _list(self, shard: int) -> str:
