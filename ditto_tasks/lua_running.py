@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
-
-from redis.exceptions import NoScriptError
+from typing import Final, Protocol
 
 from ditto_tasks.lua_source import lua_sha1, lua_source
+
+NO_SCRIPT: Final = "NoScriptError"  # by name: importing the driver is for those who connect
 
 
 class ScriptClient(Protocol):
@@ -21,7 +21,17 @@ def run_script(
     client: ScriptClient, package: str, name: str, keys: Sequence[str], *args: str | bytes | int
 ) -> object:
     """The reply of `<package>/lua/<name>.lua`; raises the client's errors."""
+    return run_source(client, lua_source(package, name), lua_sha1(package, name), keys, *args)
+
+
+def run_source(
+    client: ScriptClient, source: str, sha1: str, keys: Sequence[str], *args: str | bytes | int
+) -> object:
+    """The reply of a script by its text and digest; raises the client's errors."""
     try:
-        return client.evalsha(lua_sha1(package, name), len(keys), *keys, *args)
-    except NoScriptError:  # first use on this server, or since it restarted; it keeps the script from now on
-        return client.eval(lua_source(package, name), len(keys), *keys, *args)
+        return client.evalsha(sha1, len(keys), *keys, *args)
+    except Exception as error:
+        if type(error).__name__ != NO_SCRIPT:
+            raise
+    # first use on this server, or since it restarted; it keeps the script from now on
+    return client.eval(source, len(keys), *keys, *args)

@@ -15,7 +15,7 @@ from ditto_tasks.interaction.nodes import InteractionNodes
 from ditto_tasks.interaction.permissions import Permissions
 from ditto_tasks.interaction.providers.brave import BraveSearch
 from ditto_tasks.interaction.registry import ToolRegistry
-from ditto_tasks.interaction.sinks import LogSink, RedisStreamSink, StreamClient, WebhookSink
+from ditto_tasks.interaction.sinks import LogSink, RedisStreamSink, WebhookSink
 from ditto_tasks.interaction.stores.redis import RedisEffectStore
 from ditto_tasks.interaction.web_search import WebSearchProvider, web_search_tool
 from ditto_tasks.lua_running import ScriptClient
@@ -23,7 +23,7 @@ from ditto_tasks.settings import Settings
 from ditto_tasks.state.redis import open_state_client
 
 
-class _Client(ScriptClient, StreamClient, Protocol):
+class _Client(ScriptClient, Protocol):
     def ping(self) -> object: ...
     def close(self) -> None: ...
 
@@ -130,7 +130,7 @@ def _open_client(settings: Settings) -> _Client | None:
     return None if url is None else cast("_Client", open_state_client(url.get_secret_value()))
 
 
-def _sink(settings: Settings, client: StreamClient | None) -> OutputSink:
+def _sink(settings: Settings, client: ScriptClient | None) -> OutputSink:
     webhook = settings.connections.webhook_url
     if webhook is not None:
         return WebhookSink(webhook.get_secret_value())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import Final, Protocol
+from typing import Final
 
 from ditto_tasks.interaction.base import ActionCall, ToolError
 from ditto_tasks.interaction.http_requests import request
@@ -11,7 +11,7 @@ from ditto_tasks.interaction.models import OutputInput
 from ditto_tasks.interaction.values import ExternalError, OutputReceipt
 from ditto_tasks.json_values import encode
 from ditto_tasks.keys import Keys
-from ditto_tasks.lua_source import lua_source
+from ditto_tasks.lua_running import ScriptClient, run_script
 from ditto_tasks.models import to_wire
 
 _log = logging.getLogger(__name__)
@@ -34,16 +34,10 @@ class LogSink:
         return accepted(output)
 
 
-class StreamClient(Protocol):
-    """The part of a Redis client that the sink needs."""
-
-    def eval(self, script: str, numkeys: int, *keys_and_args: str | bytes | int) -> object: ...
-
-
 class RedisStreamSink:
     """Appends to the stream ``ditto:<deployment>:output``, which is capped and expires."""
 
-    def __init__(self, client: StreamClient, *, deployment: str) -> None:
+    def __init__(self, client: ScriptClient, *, deployment: str) -> None:
         self._client = client
         self._keys = Keys(deployment)
 
@@ -51,7 +45,7 @@ class RedisStreamSink:
         """Append one entry, unless whose it is was erased."""
         keys = self._keys.output, self._keys.erased_root(call.root)
         entry = output.delivery_id, encode(to_wire(output)), STREAM_KEPT, STREAM_TTL_MS
-        if self._client.eval(lua_source("ditto_tasks.interaction", "deliver"), len(keys), *keys, *entry) == 1:
+        if run_script(self._client, "ditto_tasks.interaction", "deliver", keys, *entry) == 1:
             return accepted(output)
         error = ExternalError(code="ERASED", message="the session or tenant was erased")
         return OutputReceipt(delivery_id=output.delivery_id, status="rejected", error=error)

@@ -15,6 +15,7 @@ from typing import Final, Protocol, cast
 from ditto_tasks.coordination import BrokerClient
 from ditto_tasks.json_values import JsonObject, JsonValue, decode, encode
 from ditto_tasks.keys import GRAPH_PARTS, Keys
+from ditto_tasks.lua_running import run_source
 from ditto_tasks.lua_source import lua_source
 from ditto_tasks.pipelines.graph_plan import stored_fields
 from ditto_tasks.pipelines.graph_values import (
@@ -38,7 +39,6 @@ from ditto_tasks.state.operations import erased
 from ditto_tasks.task_events import EVENTS_TTL_MS
 
 SCRIPTS: Final = "ditto_tasks.pipelines"
-NO_SCRIPT: Final = "NoScriptError"
 MAX_DEATHS: Final = 5  # of workers at one node: any may be killed, but not by chance so often at one
 PAGE: Final = 50  # outputs read at once: each may be large
 
@@ -48,7 +48,6 @@ class RecordClient(BrokerClient, Protocol):
 
     def hmget(self, name: str, keys: Sequence[str]) -> list[bytes | None]: ...
     def time(self) -> object: ...
-    def evalsha(self, sha: str, numkeys: int, *keys_and_args: str | bytes | int) -> object: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,16 +223,8 @@ class GraphRecords:
 
     def _run(self, script: str, keys: Sequence[str], *args: str | bytes | int) -> object:
         source, digest = _script(script)
-        with self.clients() as lent:
-            client = cast(RecordClient, lent)
-            try:
-                return client.evalsha(digest, len(keys), *keys, *args)
-            except Exception as error:
-                if (
-                    type(error).__name__ != NO_SCRIPT
-                ):  # by name: importing the driver is for those who connect
-                    raise
-            return client.eval(source, len(keys), *keys, *args)  # the server keeps it from now on
+        with self.clients() as client:
+            return run_source(client, source, digest, keys, *args)
 
     def _record(self, run: str) -> str:
         return Keys(self.deployment).graph(run)

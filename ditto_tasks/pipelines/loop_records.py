@@ -10,7 +10,7 @@ from typing import cast
 from ditto_tasks.coordination import BrokerClient
 from ditto_tasks.json_values import JsonObject, JsonValue, decode, encode
 from ditto_tasks.keys import Keys
-from ditto_tasks.lua_source import lua_source
+from ditto_tasks.lua_running import run_script
 from ditto_tasks.pipelines.base import Outline
 from ditto_tasks.pipelines.graph_records import SCRIPTS, RecordClient, asked_digest
 from ditto_tasks.pipelines.graph_values import GraphState
@@ -147,7 +147,7 @@ class LoopRecords:
 
     def _run(self, script: str, keys: Sequence[str], *args: str | bytes | int) -> object:
         with self.clients() as client:
-            return client.eval(lua_source(SCRIPTS, script), len(keys), *keys, *args)
+            return run_script(client, SCRIPTS, script, keys, *args)
 
     def _with_events(self, run: str) -> list[str]:
         return [self._keys.loop(run), self._keys.events(run)]

@@ -13,7 +13,7 @@ from typing import Final, Protocol, cast
 from ditto_tasks.coordination import BrokerClient
 from ditto_tasks.json_values import JsonObject, JsonValue, decode, encode
 from ditto_tasks.keys import Keys
-from ditto_tasks.lua_source import lua_source
+from ditto_tasks.lua_running import run_script
 from ditto_tasks.models import from_wire, to_wire
 from ditto_tasks.pipelines.base import END, Begun, Outline, PipelineRecord, RunState
 from ditto_tasks.pipelines.models import AnswerRequest, FlowRequest, RunRequest
@@ -107,7 +107,7 @@ class PipelineRecords:
 
     def _run(self, script: str, keys: Sequence[str], *args: str | bytes | int) -> object:
         with self.clients() as client:
-            return client.eval(lua_source("ditto_tasks.pipelines", script), len(keys), *keys, *args)
+            return run_script(client, "ditto_tasks.pipelines", script, keys, *args)
 
     def _record(self, pipeline: str) -> str:
         return Keys(self.deployment).pipeline(pipeline)

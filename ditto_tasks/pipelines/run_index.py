@@ -10,7 +10,7 @@ from typing import Final, Literal, NamedTuple, Protocol, TypeAlias, cast
 from ditto_tasks.coordination import BrokerClient
 from ditto_tasks.errors import PipelineError
 from ditto_tasks.keys import Keys
-from ditto_tasks.lua_source import lua_source
+from ditto_tasks.lua_running import run_script
 from ditto_tasks.redis_replies import text
 from ditto_tasks.tenants import owner_key
 
@@ -48,8 +48,7 @@ class RunIndex:
         """List a new run."""
         lists = [self._list(None)] + ([] if tenant is None else [self._list(tenant)])
         with self.clients() as client:
-            script = lua_source("ditto_tasks.pipelines", "list_run")
-            client.eval(script, len(lists), *lists, f"{kind}:{run}", ttl_ms, KEPT)
+            run_script(client, "ditto_tasks.pipelines", "list_run", lists, f"{kind}:{run}", ttl_ms, KEPT)
 
     def page(self, tenant: str | None, *, limit: int, cursor: str | None) -> list[Listed]:
         """Runs after the cursor, the newest first."""
