@@ -216,11 +216,13 @@ class GraphRuns:
             self._answers().store_result(run, error_from_wire(head.error), states.FAILURE)
 
     def _publish(self, run: str, standing: Standing | None) -> None:
-        for handed in () if standing is None else standing.handed:
+        if standing is None:
+            return
+        for handed in standing.handed:
             try:
-                self._send(_message(run, handed, cast(Standing, standing)))
+                self._send(_message(run, handed, standing))
             except DittoError as failure:
-                self.fail(run, named(failure, handed.node))
+                self.fail(run, named(failure, handed.node), seen_deadline_ms=standing.deadline_ms)
                 return
 
     def _beat(self, step: str) -> None:
