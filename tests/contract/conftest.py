@@ -3,13 +3,10 @@
 from collections.abc import Iterator
 
 import pytest
-from support.servers import KINDS
-from support.states import LINES, Backend, backend
+from support.states import SERVERS, Backend, backend
 
 
-@pytest.fixture(
-    scope="session", params=["memory", *KINDS, *(kind + LINES for kind in KINDS if kind != "cluster")]
-)
+@pytest.fixture(scope="session", params=["memory", *SERVERS])
 def state_backend(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Backend]:

@@ -16,7 +16,7 @@ from ditto_tasks.state.lined import LinedContextStore
 from ditto_tasks.state.memory import InMemoryContextStore
 from ditto_tasks.state.redis import RedisContextStore, StateClient, open_state_client
 from support.keys import keys_without_ttl
-from support.servers import state_server
+from support.servers import KINDS, state_server
 
 Store = InMemoryContextStore | RedisContextStore
 SCOPE = Scope(session_id="s")
@@ -25,6 +25,7 @@ HASH = "0" * 64
 
 
 LINES = "-lines"
+SERVERS = (*KINDS, *(kind + LINES for kind in KINDS if kind != "cluster"))  # memory is none
 
 
 class Backend:
