@@ -101,7 +101,7 @@ class NodeTask(QuietTask):
         redelivered = bool((self.request.delivery_info or {}).get("redelivered"))
         delivery = Delivery(run, step, self.row.domain, redelivered)
         return self._recorded(
-            lambda: self.ditto.graphs.run_node(delivery, lambda wire: self._answer((), wire))
+            lambda: self.ditto.graphs.run_node(delivery, lambda wire: self._answer((), wire, begun=True))
         )
 
     def _step(self, upstream: tuple[object, ...], wire: JsonObject) -> JsonValue:
@@ -122,10 +122,13 @@ class NodeTask(QuietTask):
             kind = type(exc).__name__
         raise StateBackendError("STATE_BACKEND_UNAVAILABLE", f"the pipeline's record met {kind}")
 
-    def _answer(self, upstream: tuple[object, ...], wire: JsonObject) -> JsonValue:
-        """The handler's result, or a failed NodeResult where the domain answers with those."""
+    def _answer(self, upstream: tuple[object, ...], wire: JsonObject, *, begun: bool = False) -> JsonValue:
+        """The handler's result, or a failed NodeResult where the domain answers with those.
+
+        What its run has just begun is not asked about a cancel or deadline again: both end the run.
+        """
         try:
-            return self._perform(upstream, wire)
+            return self._perform(upstream, wire, begun)
         except PipelineError:  # no answer of the node, but the end of its pipeline
             raise
         except DittoError as exc:
@@ -149,10 +152,10 @@ class NodeTask(QuietTask):
         redelivered = (self.request.delivery_info or {}).get("redelivered")
         return OutcomeUnknown() if redelivered and self.row.mutates else error
 
-    def _perform(self, upstream: tuple[object, ...], wire: JsonObject) -> JsonValue:
+    def _perform(self, upstream: tuple[object, ...], wire: JsonObject, begun: bool) -> JsonValue:
         options = parse_options(self.row, wire.pop(OPTIONS_KEY)) if OPTIONS_KEY in wire else NO_OPTIONS
         call = self._call(self._bound(upstream, wire, options), options, upstream)
-        if not (self.row.recorded or is_scoped(self.row, wire)):  # those ask their records first
+        if not (begun or self.row.recorded or is_scoped(self.row, wire)):  # those ask their records first
             call.stop_if_interrupted()
         return self.ditto.handler(self.row)(call)
 

@@ -217,6 +217,16 @@ def _checked_reply(message: object) -> dict[str, Any]:  # kombu's edge
 class GuardedRedisChannel(GuardedChannel, kombu_redis.Channel):
     """The channel of ordinary queues and of broadcasts: kombu's methods with its decoding replaced."""
 
+    _lent: Any = None
+
+    def _create_client(self: Any, asynchronous: bool = False) -> Any:
+        """kombu makes a client for each command, which costs as much as the command: one a pool will do."""
+        if asynchronous:
+            return super()._create_client(asynchronous=True)  # type: ignore[misc]  # self is Any
+        if self._lent is None or self._lent.connection_pool is not self.pool:
+            self._lent = super()._create_client()  # type: ignore[misc]  # self is Any
+        return self._lent
+
     def _brpop_read(self: Any, **options: Any) -> bool:  # kombu's edge
         try:
             taken = self._read_reply(options)

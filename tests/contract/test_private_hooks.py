@@ -189,7 +189,8 @@ def test_a_connection_of_redis_py_can_wait_in_an_event_loop(server: EmbeddedServ
     ("owner", "hooks"),
     [
         (kombu_redis.Channel, ["_brpop_read", "_get", "_q_for_pri", "_maybe_update_queues_expire"]),
-        (kombu_redis.Channel, ["_flush_brpop_reauth", "conn_or_acquire", "QoS", "sep", "priority_steps"]),
+        (kombu_redis.Channel, ["priority_steps", "pool"]),
+        (kombu_redis.Channel, ["_flush_brpop_reauth", "conn_or_acquire", "_create_client", "QoS", "sep"]),
         (kombu_redis.Transport, ["Channel", "_deliver", "driver_type"]),
         (kombu_redis.SentinelTransport, ["Channel"]),
         (Consumer, ["on_decode_error", "on_invalid_task", "on_unknown_task", "on_unknown_message"]),

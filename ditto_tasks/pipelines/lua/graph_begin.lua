@@ -13,7 +13,7 @@ elseif ended then
     return {"settled"}
 elseif attempt ~= ARGV[2] then
     return {"stale"}
-elseif state ~= "running" then
+elseif state ~= "running" or clock >= tonumber(deadline) then
     if active and not began then
         to_ready(node)
     end
