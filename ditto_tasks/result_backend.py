@@ -8,6 +8,7 @@ result before it writes it: here one script does both, and asks for tombstones t
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import Any, Final
 
 from celery import states
@@ -15,7 +16,8 @@ from celery.backends import redis
 
 from ditto_tasks.belongings import GROUP
 from ditto_tasks.keys import Keys
-from ditto_tasks.lua_running import run_script
+from ditto_tasks.lines import Lines, ScriptCall
+from ditto_tasks.lua_source import lua_sha1, lua_source
 from ditto_tasks.serialization import dumps
 from ditto_tasks.state.operations import erased
 from ditto_tasks.tenants import owners_of
@@ -136,7 +138,13 @@ class QuietRedisBackend(redis.RedisBackend):
         return self.ensure(self._run_once, (script, keys, args))
 
     def _run_once(self, script: str, keys: Sequence[str], args: Sequence[str | bytes]) -> object:
-        return run_script(self.client, "ditto_tasks", script, keys, *args)
+        call = ScriptCall(lua_source("ditto_tasks", script), lua_sha1("ditto_tasks", script))
+        (reply,) = self._lines.run(call.bind(keys, args))
+        return reply
+
+    @cached_property
+    def _lines(self) -> Lines:
+        return Lines(self.client)
 
 
 class QuietSentinelBackend(QuietRedisBackend, redis.SentinelBackend):

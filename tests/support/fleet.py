@@ -85,11 +85,16 @@ class Fleet:
         return client
 
     def worker(
-        self, name: str = "w1", *, queues: Sequence[str] = (), args: Sequence[str] = QUIET
+        self,
+        name: str = "w1",
+        *,
+        queues: Sequence[str] = (),
+        args: Sequence[str] = QUIET,
+        app: str = "ditto_tasks",
     ) -> WorkerProcess:
         """A worker that is not yet started; the fleet closes it at its end."""
         worker = WorkerProcess(
-            self.server, queues=queues, env=self.env, args=args, name=name, events=self._events
+            self.server, queues=queues, env=self.env, args=args, name=name, events=self._events, app=app
         )
         self._stack.callback(worker.close)
         return worker
