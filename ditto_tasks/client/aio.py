@@ -39,7 +39,7 @@ from ditto_tasks.client.methods import (
 )
 from ditto_tasks.client.models import read_answer, read_json
 from ditto_tasks.client.protocol import Call, Event, Finished, node_call, outcome
-from ditto_tasks.client.streams import BLOCK_MS, FIRST, Entries
+from ditto_tasks.client.streams import BLOCK_MS, FIRST, Entries, told_in
 from ditto_tasks.client.sync import Ditto
 from ditto_tasks.client.waiting import ResultReader
 from ditto_tasks.json_values import JsonValue
@@ -95,7 +95,7 @@ class AsyncPending(Generic[R_co]):
         await self.sent()
         watch = asyncio.ensure_future(self._client.ended(self.id))
         try:
-            async with aclosing(self._client.stream([self.id], after, watch.done)) as heard:
+            async with aclosing(self._client.stream(told_in(self.id), after, watch.done)) as heard:
                 async for event in heard:
                     yield event
         finally:

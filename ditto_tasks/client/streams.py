@@ -7,14 +7,20 @@ from typing import Final, TypeAlias
 
 from ditto_tasks.client.protocol import Event
 from ditto_tasks.json_values import decode
+from ditto_tasks.pipelines import steps
 from ditto_tasks.task_events import events_key
 
-__all__ = ["BLOCK_MS", "FIRST", "Entries", "events_key", "events_of"]
+__all__ = ["BLOCK_MS", "FIRST", "Entries", "events_key", "events_of", "told_in"]
 
 BLOCK_MS: Final = 500  # how long a reader waits before it asks whether the task has ended
 FIRST: Final = "0"
 
 Entries: TypeAlias = Sequence[tuple[bytes, Sequence[tuple[bytes, dict[bytes, bytes]]]]]
+
+
+def told_in(task_id: str) -> list[str]:
+    """Whose streams say what a task does: its own, and that of the step in which its model speaks."""
+    return [task_id, steps.step_id(task_id, steps.SAMPLE)]
 
 
 def events_of(entries: Entries | None) -> list[Event]:

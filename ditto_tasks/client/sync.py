@@ -33,7 +33,7 @@ from ditto_tasks.client.methods import (
 )
 from ditto_tasks.client.models import read_answer, read_json
 from ditto_tasks.client.protocol import Call, Event, node_call, outcome
-from ditto_tasks.client.streams import BLOCK_MS, FIRST, Entries
+from ditto_tasks.client.streams import BLOCK_MS, FIRST, Entries, told_in
 from ditto_tasks.client.waiting import ResultReader
 from ditto_tasks.json_values import JsonValue
 from ditto_tasks.models import Scope
@@ -70,7 +70,7 @@ class Pending(Generic[R_co]):
     def events(self, after: str = FIRST) -> Iterator[Event]:
         """What the task says while it runs, from the event after `after` on; ends when the task has ended."""
         app = self._client.app
-        reader = EventReader(app.settings.connections.deployment, [self.id], after)
+        reader = EventReader(app.settings.connections.deployment, told_in(self.id), after)
         ended = False
         while not reader.finished:
             with app.coordination.clients() as client:

@@ -8,7 +8,7 @@ from contextlib import aclosing
 
 from ditto_tasks.client import AsyncDitto, Event
 from ditto_tasks.client.protocol import Finished
-from ditto_tasks.pipelines import steps
+from ditto_tasks.client.streams import told_in
 
 STREAMS = 2  # the task's own, and that of the step in which a pipeline's model speaks
 
@@ -20,9 +20,8 @@ async def follow(
     loop = asyncio.get_running_loop()
     until = loop.time() + longest_s
     ended = asyncio.ensure_future(client.ended(task_id))
-    both = [task_id, steps.step_id(task_id, steps.SAMPLE)]
     try:
-        reading = client.stream(both, after, lambda: ended.done() or loop.time() >= until)
+        reading = client.stream(told_in(task_id), after, lambda: ended.done() or loop.time() >= until)
         async with aclosing(reading) as heard:
             async for event in heard:
                 yield event

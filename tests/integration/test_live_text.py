@@ -106,6 +106,21 @@ def test_a_run_of_react_is_heard_in_its_own_stream(client: Ditto, running: FlowD
     live.cancel()
 
 
+def test_an_answer_is_heard_as_it_is_spoken(client: Ditto, running: FlowDeployment) -> None:
+    """An answer's words are among the pipeline's events, and a reader goes on after any of these."""
+    running.provider.then(halting())
+    live = client.answer({"sessionId": "spoken"}, "q", create=True)
+    told: list[Event] = []
+    for event in live.events():
+        told.append(event)
+        if _said(told) == "hello":
+            break
+    assert told[-1].type == "text_delta", (told, live.get(1))
+    first = next(at for at, event in enumerate(told) if event.type == "text_delta")
+    assert until_heard(live.events(told[first].id), "llo") == _said(told[first + 1 :])
+    live.cancel()
+
+
 def test_a_browser_hears_a_running_flow(running: FlowDeployment) -> None:
     """Server-sent events bring the text while the model speaks; the reader then cancels the run."""
     running.provider.then(halting())

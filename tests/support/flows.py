@@ -45,6 +45,7 @@ def flow_deployment() -> Iterator[FlowDeployment]:
             server,
             DITTO_CONFIG=str(config),
             DITTO_EXTENSIONS=NAME,
+            DITTO_WORKER_MEMORY_URL=f"sqlite:///{folder}/memory.db",
             DITTO_SHARED_PROVIDERS="main",
             DITTO_SHARED_PROVIDER_MAIN_KIND="openai",
             DITTO_SHARED_PROVIDER_MAIN_BASE_URL=provider.url,
