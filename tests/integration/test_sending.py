@@ -161,3 +161,15 @@ def test_custom_nodes_join_the_table(private_server: EmbeddedServer, broker: "re
     app.send_task("BILLING.QUOTE", kwargs={"amount": 1})
     assert "BILLING.QUOTE" in app.tasks
     assert broker.llen("ditto.context") == 1
+
+
+def test_commands_of_a_channel_share_a_client_as_long_as_its_pool_lives(app: DittoCelery) -> None:
+    """A channel makes no client for each command, and never gives one whose pool is gone."""
+    with app.connection_for_write() as connection:
+        channel = connection.default_channel
+        with channel.conn_or_acquire() as first, channel.conn_or_acquire() as second:
+            assert first is second
+        channel._disconnect_pools()
+        with channel.conn_or_acquire() as renewed:
+            assert renewed is not first
+            assert renewed.ping()
