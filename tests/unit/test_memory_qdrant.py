@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
+from qdrant_client import QdrantClient
 from support.memories import code, contents, output, remember
 from support.retrieval import Letters
 
@@ -35,6 +36,20 @@ def test_the_nearest_text_is_found_first(tmp_path: Path) -> None:
     assert found[0]["score"] > found[1]["score"] > found[2]["score"]
     assert {"n": 1} in contents(nodes.query({}))
     store.close()
+
+
+def test_stores_of_a_process_share_a_folder(tmp_path: Path) -> None:
+    """What one writes the other finds; each is closed for itself, and the last one leaves the folder."""
+    written, read = open_local(tmp_path), open_local(tmp_path)
+    remember(MemoryNodes(written), "aab")
+    written.close()
+    written.close()
+    assert contents(MemoryNodes(read).query({})) == ["aab"]
+    with pytest.raises(MemoryError, match="EMBEDDING_MISMATCH"):
+        open_local(tmp_path, model="other")
+    read.close()
+    alone = QdrantClient(path=str(tmp_path))  # refuses a folder that is open
+    alone.close()
 
 
 def test_searches_are_filtered_and_confined(tmp_path: Path) -> None:

@@ -43,7 +43,6 @@ from ditto_tasks.memory.stores.qdrant_collection import (
     errors_as,
     having,
     models,
-    open_client,
     open_collection,
 )
 from ditto_tasks.retrieval.answers import as_vector, checked_vectors
@@ -72,15 +71,14 @@ class QdrantMemoryStore:
         api_key: str | None = None,
         clock_ms: Callable[[], int] | None = None,
     ) -> None:
-        self._collection, self._client = open_client(url, api_key)
         self._embedding = embedding
         self._dimensions = dimensions
         self._clock_ms = clock_ms or _system_clock_ms
         self._namespace = ""
         marks: JsonObject = {"model": model, "dimensions": dimensions, "preprocessing": PREPROCESSING}
-        with errors_as("MEMORY_BACKEND_ERROR"):
-            vectors = models.VectorParams(size=dimensions, distance=models.Distance.COSINE)
-            open_collection(self._client, self._collection, vectors, VECTOR, marks)
+        vectors = models.VectorParams(size=dimensions, distance=models.Distance.COSINE)
+        opened = open_collection(url, api_key, vectors, VECTOR, marks)
+        self._collection, self._client, self._leave = opened
 
     def within(self, namespace: str) -> Self:
         """The same collection, confined to ``namespace``."""
@@ -95,8 +93,8 @@ class QdrantMemoryStore:
             self._client.get_collection(self._collection)
 
     def close(self) -> None:
-        """Close the client; views share it."""
-        self._client.close()
+        """Close the client, which views and, in a folder, other stores of this process share."""
+        self._leave()
 
     def get(self, *, ids: Sequence[str], keys: Sequence[str]) -> list[MemoryItem]:
         named = [*ids, *(points.keyed_id(self._namespace, key) for key in keys)]
