@@ -21,7 +21,7 @@ NOTE = {"name": "upper", "inputSchema": {"type": "object"}}
 
 @pytest.fixture(scope="module")
 def running() -> Iterator[FlowDeployment]:
-    with flow_deployment() as deployed, deployed.worker():
+    with flow_deployment(memory=True) as deployed, deployed.worker():
         yield deployed
 
 

@@ -36,8 +36,8 @@ class FlowDeployment:
 
 
 @contextmanager
-def flow_deployment() -> Iterator[FlowDeployment]:
-    """A deployment without workers."""
+def flow_deployment(*, memory: bool = False) -> Iterator[FlowDeployment]:
+    """A deployment without workers, and without memories unless asked for."""
     with EmbeddedServer() as server, ProviderServer(hang()) as provider, TemporaryDirectory() as folder:
         config = Path(folder) / "ditto.yaml"
         config.write_text(YAML.format(python=sys.executable, script=SCRIPT))
@@ -45,7 +45,7 @@ def flow_deployment() -> Iterator[FlowDeployment]:
             server,
             DITTO_CONFIG=str(config),
             DITTO_EXTENSIONS=NAME,
-            DITTO_WORKER_MEMORY_URL=f"sqlite:///{folder}/memory.db",
+            **({"DITTO_WORKER_MEMORY_URL": f"sqlite:///{folder}/memory.db"} if memory else {}),
             DITTO_SHARED_PROVIDERS="main",
             DITTO_SHARED_PROVIDER_MAIN_KIND="openai",
             DITTO_SHARED_PROVIDER_MAIN_BASE_URL=provider.url,
