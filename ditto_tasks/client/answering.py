@@ -5,21 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 
-from ditto_tasks.admission import Admission
-from ditto_tasks.canonical import scope_key
 from ditto_tasks.celery import DittoCelery
 from ditto_tasks.errors import Cancelled, PipelineError
 from ditto_tasks.json_values import JsonValue
-from ditto_tasks.models import Scope, to_wire
+from ditto_tasks.models import Scope
 from ditto_tasks.pipelines.canvas import answer_canvas, answer_request
 from ditto_tasks.pipelines.checking import check
 from ditto_tasks.pipelines.models import AnswerOptions, AnswerRequest, FlowRequest, RunRequest
 from ditto_tasks.pipelines.plan import Step, steps_of
+from ditto_tasks.pipelines.run_admission import run_admission, run_shard
 from ditto_tasks.pipelines.runs import next_of
 from ditto_tasks.pipelines.steps import check_run_id, step_id
 from ditto_tasks.settings import Settings
-from ditto_tasks.sharding import shard_of, shard_queue
-from ditto_tasks.tenants import tenant_of
 
 
 def start_answer(app: DittoCelery, request: AnswerRequest, pipeline: str) -> None:
@@ -53,18 +50,10 @@ def _open(app: DittoCelery, request: RunRequest, pipeline: str) -> int:
     known = app.records.load(pipeline)
     if known is not None and known.request.scope != scope:  # it would become this caller's
         raise PipelineError("RUN_EXISTS", "a pipeline of another scope has this id")
-    key = pipeline if scope is None else scope_key(to_wire(scope))
-    shard = shard_of(key, runtime.shards.count)
+    shard = run_shard(pipeline, scope, runtime.shards.count)
     timeout_ms = request.timeout_ms or runtime.pipelines.deadline_ms
-    admission = Admission(
-        task_id=pipeline,
-        root_id=pipeline,
-        shard_queue=None if scope is None else shard_queue(shard),
-        session=None if scope is None else scope.session_id,
-        tenant=None if scope is None else tenant_of(scope.wire_form()),
-        ttl_ms=timeout_ms + runtime.results.expires_ms,
-        in_canvas=True,
-    )
+    kept_ms = timeout_ms + runtime.results.expires_ms
+    admission = run_admission(pipeline, scope, shard=shard, ttl_ms=kept_ms)
     app.coordination.admit(admission, max_depth=runtime.shards.max_depth)
     app.run_index.add("pipeline", pipeline, tenant=admission.tenant, ttl_ms=admission.ttl_ms)
     return app.records.open(pipeline, request, shard=shard, deadline_ms=timeout_ms)

@@ -19,10 +19,9 @@ from ditto_tasks.pipelines.graph_values import Head, Opening
 from ditto_tasks.pipelines.graphs import Graph, check_known
 from ditto_tasks.pipelines.loop_records import LoopOpening, LoopRecord
 from ditto_tasks.pipelines.loops import Loop, iteration_id
-from ditto_tasks.pipelines.run_admission import run_admission
+from ditto_tasks.pipelines.run_admission import run_admission, run_shard
 from ditto_tasks.pipelines.run_index import RecordKind
 from ditto_tasks.pipelines.steps import check_run_id
-from ditto_tasks.sharding import shard_of
 from ditto_tasks.tenants import tenant_of
 from ditto_tasks.worker.keys import SCOPE_HEADER, TENANT_HEADER
 
@@ -118,7 +117,7 @@ def admit(app: DittoCelery, kind: RecordKind, run: str, scope: Scope | None, tim
 
     A run that is there already stays whose it is: the id alone makes nobody its owner.
     """
-    if app.graphs.records.head(run) is not None or app.loops.records.load(run) is not None:
+    if app.graphs.records.head(run) is not None or app.loops.records.outline(run) is not None:
         return
     _note_and_list(app, kind, run, scope, timeout_ms)
 
@@ -140,9 +139,8 @@ def _note(app: DittoCelery, run: str, scope: Scope | None, timeout_ms: int) -> A
 
 
 def shard_for(app: DittoCelery, run: str, scope: Scope | None) -> int:
-    """Whose owner looks after the run: the scope's shard, any one without a scope."""
-    key = run if scope is None else scope_key(scope.wire_form())
-    return shard_of(key, app.settings.runtime.shards.count)
+    """The shard whose owner looks after the run."""
+    return run_shard(run, scope, app.settings.runtime.shards.count)
 
 
 def headers_of(scope: Scope | None) -> JsonObject:
@@ -159,11 +157,11 @@ def cancel_run(app: DittoCelery, run: str) -> None:
     """End a run of any kind as cancelled unless it has ended; what is at work is asked to stop."""
     if app.graphs.records.head(run) is not None:
         _cancel_graph(app, run)
-    elif app.loops.records.load(run) is not None:
+    elif app.loops.records.outline(run) is not None:
         app.loops.fail(run, Cancelled())  # first: no iteration begins after that
-        record = app.loops.records.load(run)
-        if record is not None:
-            _cancel_graph(app, iteration_id(run, record.iteration))
+        loop = app.loops.records.outline(run)
+        if loop is not None:
+            _cancel_graph(app, iteration_id(run, loop.settled))
     elif (pipeline := app.records.load(run)) is not None:
         cancel_answer(app, pipeline.request, run)
     else:

@@ -13,7 +13,7 @@ from ditto_tasks.keys import Keys
 from ditto_tasks.lua_running import run_script
 from ditto_tasks.pipelines.base import Outline
 from ditto_tasks.pipelines.graph_records import SCRIPTS, RecordClient, asked_digest
-from ditto_tasks.pipelines.graph_values import GraphState
+from ditto_tasks.pipelines.graph_values import GraphState, integer, state_of
 from ditto_tasks.redis_replies import text
 from ditto_tasks.state.operations import erased
 from ditto_tasks.task_events import EVENTS_TTL_MS
@@ -87,7 +87,7 @@ class LoopRecords:
         """Record what an iteration made of the state; the first one stands. The run's state."""
         event = encode({"iteration": iteration + 1, "status": "finished"})
         about = iteration, encode(value), "done" if done else "running", event, EVENTS_TTL_MS
-        return _state(self._run("loop_step", self._with_events(run), *about))
+        return state_of(self._run("loop_step", self._with_events(run), *about))
 
     def end(
         self, run: str, state: GraphState, error: JsonObject, *, seen_deadline_ms: int | None = None
@@ -104,7 +104,7 @@ class LoopRecords:
         """Let a run that failed or was cancelled go on; the state that it was in."""
         event = encode({"status": "resumed"})
         about = run, timeout_ms, self.ttl_ms, event, EVENTS_TTL_MS
-        return _state(self._run("loop_resume", self._with_events(run), *about))
+        return state_of(self._run("loop_resume", self._with_events(run), *about))
 
     def announced(self, run: str) -> None:
         """Note that whoever waits was told of the end: nobody looks after the run, unless it goes on."""
@@ -114,7 +114,7 @@ class LoopRecords:
         """The whole record."""
         now, pairs = cast("tuple[bytes, list[bytes]]", self._run("load", [self._keys.loop(run)]))
         fields = dict(zip(map(text, pairs[::2]), pairs[1::2], strict=True))
-        return _record(run, _int(now), fields) if fields else None
+        return _record(run, integer(now), fields) if fields else None
 
     def outline(self, run: str) -> Outline | None:
         """What a listing shows; the loop and its state are not read."""
@@ -127,11 +127,11 @@ class LoopRecords:
         return Outline(
             name=text(name),
             state=cast(GraphState, text(state)),
-            opened_ms=_int(opened),
-            deadline_ms=_int(deadline),
-            ended_ms=None if ended is None else _int(ended),
+            opened_ms=integer(opened),
+            deadline_ms=integer(deadline),
+            ended_ms=None if ended is None else integer(ended),
             error=cast("JsonObject | None", decode(error or b"null")),
-            settled=_int(iteration),
+            settled=integer(iteration),
             kind="loop",
         )
 
@@ -163,12 +163,12 @@ def _record(run: str, now_ms: int, fields: dict[str, bytes]) -> LoopRecord:
         run=run,
         loop=cast(JsonObject, asked["loop"]),
         value=decode(fields["value"]),
-        iteration=_int(fields["iteration"]),
+        iteration=integer(fields["iteration"]),
         state=cast(GraphState, text(fields["state"])),
-        deadline_ms=_int(fields["deadline"]),
+        deadline_ms=integer(fields["deadline"]),
         now_ms=now_ms,
-        opened_ms=_int(fields["opened"]),
-        ended_ms=_int(fields["ended"]) if "ended" in fields else None,
+        opened_ms=integer(fields["opened"]),
+        ended_ms=integer(fields["ended"]) if "ended" in fields else None,
         shard=cast(int, asked["shard"]),
         concurrency=cast(int, asked["concurrency"]),
         max_iterations=cast(int, asked["maxIterations"]),
@@ -176,11 +176,3 @@ def _record(run: str, now_ms: int, fields: dict[str, bytes]) -> LoopRecord:
         headers=cast(JsonObject, asked["headers"]),
         error=cast("JsonObject | None", decode(fields.get("error", b"null"))),
     )
-
-
-def _state(reply: object) -> GraphState | None:
-    return None if reply is None else cast(GraphState, text(reply))
-
-
-def _int(value: object) -> int:
-    return int(cast("bytes | str | int", value))

@@ -124,36 +124,36 @@ class LoopRuns:
         state: GraphState = "cancelled" if isinstance(error, Cancelled) else "failed"
         if not self.records.end(run, state, error_to_wire(error), seen_deadline_ms=seen_deadline_ms):
             return
-        record = self.records.load(run)
-        if record is not None:
-            self._graphs.fail(iteration_id(run, record.iteration), error)
+        loop = self.records.outline(run)
+        if loop is not None:
+            self._graphs.fail(iteration_id(run, loop.settled), error)
         self.announce(run)
 
     def resume(self, run: str, timeout_ms: int) -> GraphState:
         """Go on with the iteration at which a run ended, with a new deadline; see GraphRuns.resume."""
-        record = self.records.load(run)
-        if record is None:
+        loop = self.records.outline(run)
+        if loop is None:
             raise run_not_found()
-        if record.state in ("failed", "cancelled"):
+        if loop.state in ("failed", "cancelled"):
             # its iteration first: whoever looks after the loop would fail it again for a failed one
-            iteration = iteration_id(run, record.iteration)
+            iteration = iteration_id(run, loop.settled)
             if self._graphs.records.head(iteration) is not None:
                 self._graphs.resume(iteration, timeout_ms)
             self._answers().forget(run)  # before anything can store another end
             self.records.resume(run, timeout_ms)
             self.go_on(run)
-        return record.state
+        return loop.state
 
     def announce(self, run: str) -> None:
         """Tell whoever waits how a run has ended."""
-        record = self.records.load(run)
-        if record is None or record.state == "running":
+        loop = self.records.outline(run)
+        if loop is None or loop.state == "running":
             return
-        if record.error is None:
-            receipt = {"runId": run, "loop": record.loop["name"]}  # the state stays where it is
+        if loop.error is None:
+            receipt = {"runId": run, "loop": loop.name}  # the state stays where it is
             self._answers().store_result(run, receipt, states.SUCCESS)
         else:
-            self._answers().store_result(run, error_from_wire(record.error), states.FAILURE)
+            self._answers().store_result(run, error_from_wire(loop.error), states.FAILURE)
         self.records.announced(run)
 
 

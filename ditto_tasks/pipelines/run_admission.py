@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from ditto_tasks.admission import Admission
+from ditto_tasks.canonical import scope_key
 from ditto_tasks.models import Scope
-from ditto_tasks.sharding import shard_queue
+from ditto_tasks.sharding import shard_of, shard_queue
 from ditto_tasks.tenants import tenant_of
+
+
+def run_shard(run: str, scope: Scope | None, shards: int) -> int:
+    """Whose owner looks after the run: the scope's shard, any one without a scope."""
+    return shard_of(run if scope is None else scope_key(scope.wire_form()), shards)
 
 
 def run_admission(run: str, scope: Scope | None, *, shard: int, ttl_ms: int) -> Admission:
