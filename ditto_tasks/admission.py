@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Final, Protocol, cast
+from typing import Final, cast
 
 from ditto_tasks.belongings import CALL, CANVAS_TTL_MS, TASK, notes, noting_script
 from ditto_tasks.errors import ContextError
 from ditto_tasks.keys import Keys
+from ditto_tasks.lua_running import ScriptClient, run_source
 from ditto_tasks.redis_replies import text
 from ditto_tasks.tenants import owners_of
-
-
-class ScriptClient(Protocol):
-    """A Redis client that sends scripts by their SHA-1."""
-
-    def register_script(self, script: str) -> Callable[..., object]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +64,10 @@ class Gate:
         call, keys = self.admission, self.keys
         tombstones, noted = [keys.erased(owner) for owner in call.owners], call.notes(keys)
         limit = self.max_depth if call.shard_queue is not None else ""
-        script = client.register_script(noting_script("admit"))
+        lists = [queue, keys.tenant(call.task_id), *tombstones, *(key for key, *_ in noted)]
         about = [limit, call.tenant or "", call.ttl_ms, message, len(tombstones)]
-        reply = script(
-            keys=[queue, keys.tenant(call.task_id), *tombstones, *(key for key, *_ in noted)],
-            args=[*about, *(part for _, ttl_ms, name in noted for part in (ttl_ms, name))],
-        )
+        names = [part for _, ttl_ms, name in noted for part in (ttl_ms, name)]
+        reply = run_source(client, *noting_script("admit"), lists, *about, *names)
         verdict, depth = cast("tuple[bytes | str, int]", reply)
         _raise_refusal(text(verdict), depth)
 

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import Final, Protocol, TypeAlias
 
 from ditto_tasks.admission import Admission, Gate
-from ditto_tasks.belongings import CANVAS_TTL_MS, TASK, note_script
+from ditto_tasks.belongings import CANVAS_TTL_MS, TASK, noting_script
 from ditto_tasks.errors import Cancelled, DittoError, PublishError
 from ditto_tasks.keys import Keys, stop_marks
+from ditto_tasks.lua_running import ScriptClient, is_unknown_script
 from ditto_tasks.redis_replies import clock_ms, text
 from ditto_tasks.sharding import DEPLOYMENT_KEY
 
@@ -26,18 +27,15 @@ class Pipeline(Protocol):
     def get(self, key: str) -> object: ...
     def set(self, key: str, value: str | int, *, px: int | None = None, nx: bool = False) -> object: ...
     def execute_command(self, *command: str | bytes | int) -> object: ...
-    def execute(self) -> list[object]: ...
+    def execute(self, raise_on_error: bool = True) -> list[object]: ...
 
 
-class BrokerClient(Protocol):
+class BrokerClient(ScriptClient, Protocol):
     """The part of a Redis client that coordination needs; kombu's channels give one."""
 
     def pipeline(self, *, transaction: bool) -> AbstractContextManager[Pipeline]: ...
     def get(self, key: str) -> bytes | str | None: ...
     def set(self, key: str, value: str, *, px: int) -> object: ...
-    def eval(self, script: str, numkeys: int, *keys_and_args: str | bytes | int) -> object: ...
-    def evalsha(self, sha: str, numkeys: int, *keys_and_args: str | bytes | int) -> object: ...
-    def register_script(self, script: str) -> Callable[..., object]: ...
     def delete(self, *names: str) -> object: ...
     def zrange(self, name: str, start: int, end: int) -> Sequence[bytes]: ...
     def zrem(self, name: str, *values: str) -> object: ...
@@ -118,7 +116,7 @@ class Coordination:
         asked: list[Command] = [("EXISTS", *stop_marks(keys, task_id, root_id))]
         if root_id != task_id:
             noted = keys.caused(root_id), CANVAS_TTL_MS, TASK + task_id
-            asked.append(("EVAL", note_script(), 1, *noted))
+            asked.append(("EVALSHA", noting_script("note").sha1, 1, *noted))
         if deadline_ms is not None:
             asked.append(("TIME",))
         cancelled, *others = self._answers(asked)
@@ -130,16 +128,24 @@ class Coordination:
 
     def _answers(self, commands: Sequence[Command]) -> list[object]:
         """What the server answers to all of them, in one round trip; raises what it refuses."""
-        if self.line is None:
-            with self.clients() as client, client.pipeline(transaction=False) as pipe:
-                for command in commands:
-                    pipe.execute_command(*command)
-                return pipe.execute()
-        answers = self.line(commands)
+        answers = self._sent(commands)
+        for place, answer in enumerate(answers):
+            if is_unknown_script(answer):  # first use on this server; it keeps the script from now on
+                _, _, *rest = commands[place]
+                (answers[place],) = self._sent([("EVAL", noting_script("note").text, *rest)])
         for answer in answers:
             if isinstance(answer, Exception):
                 raise answer
         return answers
+
+    def _sent(self, commands: Sequence[Command]) -> list[object]:
+        """The answers, the server's errors among them."""
+        if self.line is not None:
+            return self.line(commands)
+        with self.clients() as client, client.pipeline(transaction=False) as pipe:
+            for command in commands:
+                pipe.execute_command(*command)
+            return pipe.execute(raise_on_error=False)
 
     @property
     def _keys(self) -> Keys:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import socket
 import struct
@@ -14,6 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias, cast
 
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import NoScriptError, RedisError, ResponseError
+
+from ditto_tasks.lua_source import lua_digest
 
 if TYPE_CHECKING:
     from redis import Redis
@@ -34,7 +35,7 @@ class ScriptCall:
 
     @classmethod
     def of(cls, text: str) -> Self:
-        return cls(text, hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest())
+        return cls(text, lua_digest(text))
 
     def bind(self, keys: Sequence[str], arguments: Sequence[Argument]) -> ScriptCall:
         return ScriptCall(self.text, self.sha1, (len(keys), *keys, *arguments))

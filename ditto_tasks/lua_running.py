@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, Protocol
 
-from ditto_tasks.lua_source import lua_sha1, lua_source
+from ditto_tasks.lua_source import lua_script
 
-NO_SCRIPT: Final = "NoScriptError"  # by name: importing the driver is for those who connect
+_UNKNOWN: Final = "NoScriptError"  # by name: importing the driver is for those who connect
 
 
 class ScriptClient(Protocol):
@@ -21,7 +21,7 @@ def run_script(
     client: ScriptClient, package: str, name: str, keys: Sequence[str], *args: str | bytes | int
 ) -> object:
     """The reply of `<package>/lua/<name>.lua`; raises the client's errors."""
-    return run_source(client, lua_source(package, name), lua_sha1(package, name), keys, *args)
+    return run_source(client, *lua_script(package, name), keys, *args)
 
 
 def run_source(
@@ -31,7 +31,12 @@ def run_source(
     try:
         return client.evalsha(sha1, len(keys), *keys, *args)
     except Exception as error:
-        if type(error).__name__ != NO_SCRIPT:
+        if not is_unknown_script(error):
             raise
     # first use on this server, or since it restarted; it keeps the script from now on
     return client.eval(source, len(keys), *keys, *args)
+
+
+def is_unknown_script(answer: object) -> bool:
+    """Whether a server says that it does not know the script of a digest."""
+    return type(answer).__name__ == _UNKNOWN

@@ -3,6 +3,14 @@
 import hashlib
 from functools import cache
 from importlib.resources import files
+from typing import NamedTuple
+
+
+class LuaScript(NamedTuple):
+    """A script, and the name under which a server keeps it."""
+
+    text: str
+    sha1: str
 
 
 @cache
@@ -12,6 +20,12 @@ def lua_source(package: str, name: str) -> str:
 
 
 @cache
-def lua_sha1(package: str, name: str) -> str:
-    """The name under which a server keeps the script."""
-    return hashlib.sha1(lua_source(package, name).encode(), usedforsecurity=False).hexdigest()
+def lua_script(package: str, *names: str) -> LuaScript:
+    """The last of the files of `<package>/lua`, with those before it as its prelude."""
+    text = "".join(lua_source(package, name) for name in names)
+    return LuaScript(text, lua_digest(text))
+
+
+def lua_digest(text: str) -> str:
+    """The name under which a server keeps a script."""
+    return hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()

@@ -17,7 +17,7 @@ from celery.backends import redis
 from ditto_tasks.belongings import GROUP
 from ditto_tasks.keys import Keys
 from ditto_tasks.lines import Lines, ScriptCall
-from ditto_tasks.lua_source import lua_sha1, lua_source
+from ditto_tasks.lua_source import lua_script
 from ditto_tasks.serialization import dumps
 from ditto_tasks.state.operations import erased
 from ditto_tasks.tenants import owners_of
@@ -138,7 +138,7 @@ class QuietRedisBackend(redis.RedisBackend):
         return self.ensure(self._run_once, (script, keys, args))
 
     def _run_once(self, script: str, keys: Sequence[str], args: Sequence[str | bytes]) -> object:
-        call = ScriptCall(lua_source("ditto_tasks", script), lua_sha1("ditto_tasks", script))
+        call = ScriptCall(*lua_script("ditto_tasks", script))
         (reply,) = self._lines.run(call.bind(keys, args))
         return reply
 

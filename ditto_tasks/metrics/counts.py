@@ -13,29 +13,20 @@ from celery.utils.log import get_logger
 
 from ditto_tasks.coordination import BrokerClient
 from ditto_tasks.keys import Keys
+from ditto_tasks.lua_running import run_script
 
 logger = get_logger(__name__)
 
 FLUSH_S: Final = 2.0  # a scrape is that much behind; nothing else waits for it
 TTL_S: Final = 90 * 86_400  # after the last count; Prometheus takes the loss for a restart
 SEPARATOR: Final = "|"  # between a count's name and its labels
-# KEYS[1] hash.  ARGV: ttl in s, then field and number in turn.
-_ADD: Final = """
-for i = 2, #ARGV, 2 do redis.call('HINCRBY', KEYS[1], ARGV[i], ARGV[i + 1]) end
-redis.call('EXPIRE', KEYS[1], ARGV[1])
-"""
-
-
-def metrics_key(deployment: str) -> str:
-    """Hash: a count's name with its labels -> number."""
-    return Keys(deployment).metrics
 
 
 class Counts:
     """Thread-safe. A forked child counts for itself; what its parent had not flushed stays the parent's."""
 
     def __init__(self, deployment: str, clients: Callable[[], AbstractContextManager[BrokerClient]]) -> None:
-        self._key = metrics_key(deployment)
+        self._key = Keys(deployment).metrics
         self._clients = clients
         self._lock = threading.Lock()
         self._pid = os.getpid()
@@ -67,7 +58,7 @@ class Counts:
             return
         try:
             with self._clients() as client:
-                client.eval(_ADD, 1, self._key, str(TTL_S), *numbers)
+                run_script(client, "ditto_tasks.metrics", "add", [self._key], TTL_S, *numbers)
         except Exception as exc:  # noqa: BLE001 -- counting must never disturb; the driver's errors are many
             logger.warning("Counts could not be sent and are kept: %s", type(exc).__name__)
             with self._lock:

@@ -16,7 +16,7 @@ from prometheus_client.core import (
 from prometheus_client.registry import Collector
 
 from ditto_tasks.keys import Keys
-from ditto_tasks.metrics.counts import SEPARATOR, metrics_key
+from ditto_tasks.metrics.counts import SEPARATOR
 from ditto_tasks.metrics.observing import LATENCY_MS
 from ditto_tasks.nodes import ORDINARY_QUEUES
 from ditto_tasks.redis_replies import text
@@ -77,7 +77,7 @@ class _Deployment(Collector):
         workers = GaugeMetricFamily("ditto_workers", "Workers that reported within two leases")
         workers.add_metric((), len(read_workers(self._client, self._keys)))
         yield workers
-        stored = self._client.hgetall(metrics_key(self._keys.deployment))
+        stored = self._client.hgetall(self._keys.metrics)
         yield from families({text(name): int(number) for name, number in stored.items()})
 
 

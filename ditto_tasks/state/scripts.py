@@ -1,9 +1,9 @@
 """The Lua scripts of the store, ready to be sent by their SHA-1."""
 
-import hashlib
 from dataclasses import dataclass, replace
-from importlib.resources import files
 from typing import Self
+
+from ditto_tasks.lua_source import lua_digest, lua_source
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,10 +20,9 @@ class Script:
 
         What never changes for a store is a constant: an argument would have to be sent with every call.
         """
-        folder = files("ditto_tasks.state") / "lua"
         lines = [f"local {name} = {value}" for name, value in constants.items()]
-        text = "\n".join([*lines, *((folder / f"{name}.lua").read_text("utf-8") for name in names)])
-        return cls(text, hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest())
+        text = "\n".join([*lines, *(lua_source("ditto_tasks.state", name) for name in names)])
+        return cls(text, lua_digest(text))
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,12 +13,13 @@ from support.workers import BROKER_DB, client_app
 from ditto_tasks.embedded import EmbeddedServer
 from ditto_tasks.errors import ContextError
 from ditto_tasks.json_values import JsonValue
-from ditto_tasks.metrics.counts import Counts, metrics_key
+from ditto_tasks.keys import Keys
+from ditto_tasks.metrics.counts import Counts
 from ditto_tasks.metrics.exposition import COUNTS, families
 from ditto_tasks.metrics.observing import LATENCY_MS, Ended, counts_of, model_label
 from ditto_tasks.pipelines.outcomes import raised_result
 
-KEY = metrics_key("default")
+KEY = Keys("default").metrics
 
 
 def ended(node: str, value: JsonValue = None, error: Exception | None = None, took_ms: int = 70) -> Ended:
@@ -132,3 +133,17 @@ def test_an_unreachable_server_loses_no_counts(broker: "redis.Redis") -> None:
     counts.add("selections")
     counts.flush()
     assert broker.hgetall(KEY) == {b"selections": b"3"}
+
+
+def test_counts_go_by_a_digest(server: EmbeddedServer, broker: "redis.Redis") -> None:
+    """The script's text goes over the wire once a server, and again to one that lost it."""
+    counts = client_app(server).counts
+    for _ in range(2):
+        broker.config_resetstat()
+        counts.add("selections")
+        counts.flush()
+    assert "cmdstat_eval" not in broker.info("commandstats")
+    broker.script_flush()
+    counts.add("selections")
+    counts.flush()
+    assert broker.hget(KEY, "selections") == b"3"
