@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from operator import attrgetter
 
 from ditto_tasks.context.base import ContextExecution
-from ditto_tasks.context.inputs import CompressInput
-from ditto_tasks.context.items import is_protected
+from ditto_tasks.context.inputs import CompressInput, SelectInput
+from ditto_tasks.context.items import call_id, is_protected
 from ditto_tasks.context.models import Context, ContextItem
 from ditto_tasks.context.selection import number
 from ditto_tasks.context.steps import Steps, drive
@@ -27,9 +27,11 @@ class Budget:
     tokens: int | None
 
     @classmethod
-    def of(cls, request: CompressInput, execution: ContextExecution) -> Budget:
+    def of(cls, request: CompressInput | SelectInput, execution: ContextExecution) -> Budget:
+        """The request's limits within the policy's ceilings."""
         policy = execution.policy
-        items = policy.max_items if request.max_items is None else min(request.max_items, policy.max_items)
+        asked = request.limit if isinstance(request, SelectInput) else request.max_items
+        items = policy.max_items if asked is None else min(asked, policy.max_items)
         return cls(items, tightest(request.max_tokens, policy.max_tokens))
 
     def holds(self, items: int, tokens: int) -> bool:
@@ -74,12 +76,6 @@ def token_costs(
         cost = yield from count_tokens(item, execution)
         costs.append(cost)
     return costs
-
-
-def call_id(item: ContextItem) -> str | None:
-    """The tool call that the item is a part of; only a nonempty string groups."""
-    found = (item.metadata or _NO_METADATA).get("callId")
-    return found if isinstance(found, str) and found else None
 
 
 def _dropped(groups: list[_Group], costs: list[int], budget: Budget) -> set[int]:

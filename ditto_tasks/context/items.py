@@ -5,6 +5,9 @@ from __future__ import annotations
 from ditto_tasks.context.models import ContextItem
 from ditto_tasks.context.policy import ContextPolicy
 from ditto_tasks.errors import ContextError
+from ditto_tasks.json_values import JsonObject
+
+_NO_METADATA: JsonObject = {}
 
 
 def is_protected(item: ContextItem) -> bool:
@@ -19,6 +22,12 @@ def is_protected(item: ContextItem) -> bool:
         or metadata.get("currentGoal") is True
         or metadata.get("pending") is True
     )
+
+
+def call_id(item: ContextItem) -> str | None:
+    """The tool call whose group the item stays or goes with; only a nonempty string groups."""
+    found = (item.metadata or _NO_METADATA).get("callId")
+    return found if isinstance(found, str) and found else None
 
 
 def is_referenced(item: ContextItem) -> bool:

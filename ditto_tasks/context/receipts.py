@@ -21,7 +21,6 @@ from ditto_tasks.context.models import Context, ContextItem, ContextSelection
 from ditto_tasks.context.named import the_compressor, the_selector
 from ditto_tasks.context.policy import ContextPolicy
 from ditto_tasks.context.selection import may_be_remembered
-from ditto_tasks.context.tokens import tightest
 from ditto_tasks.json_values import JsonObject, JsonValue
 from ditto_tasks.models import JsonMap, NonEmptyText, WireModel
 
@@ -109,7 +108,7 @@ class Recording:
         assert execution is not None  # noqa: S101 -- as above
         shown = result.context if isinstance(result, ContextSelection) else result
         entries = self._entries(request, shown)
-        budget = budget_of(request, execution)
+        budget = Budget.of(request, execution)
         tokens = sum(each.tokens or 0 for each in entries if each.verdict == "kept")
         values: dict[str, object] = {
             "node": "CONTEXT.SELECT" if isinstance(request, SelectInput) else "CONTEXT.COMPRESS",
@@ -165,14 +164,6 @@ def _unwanted(item: ContextItem, request: Request, *, scored: bool) -> JsonObjec
 
 def _number(value: JsonValue) -> float:
     return float(value) if isinstance(value, (int, float)) else 0.0
-
-
-def budget_of(request: Request, execution: ContextExecution) -> Budget:
-    if isinstance(request, CompressInput):
-        return Budget.of(request, execution)
-    policy = execution.policy
-    limit = policy.max_items if request.limit is None else min(request.limit, policy.max_items)
-    return Budget(limit, tightest(request.max_tokens, policy.max_tokens))
 
 
 def strategy_of(request: Request, execution: ContextExecution) -> str:

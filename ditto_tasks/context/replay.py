@@ -17,6 +17,7 @@ from ditto_tasks.context.receipts import Recording, Request, SelectionReceipt, c
 from ditto_tasks.context.steps import drive
 from ditto_tasks.errors import ContextError
 from ditto_tasks.json_values import JsonObject, JsonValue, freeze
+from ditto_tasks.models import from_wire
 
 _SELECT: Final = "CONTEXT.SELECT"
 
@@ -52,9 +53,11 @@ def confirm(
 ) -> Context | ContextSelection:
     """The result that the receipt stands for, or RECEIPT_MISMATCH. Pure: no service is called.
 
+    INVALID_INPUT names the path of what makes a receipt or a request none.
+
     `request` may have any scope: what counts is the context that was read from it then.
     """
-    receipt = SelectionReceipt.model_validate(receipt)
+    receipt = from_wire(SelectionReceipt, receipt, error=ContextError)
     asked = _request(receipt, Context.parse(context), request)
     recording = Recording()
     execution = ContextExecution(
@@ -71,10 +74,9 @@ def confirm(
     return result
 
 
-def _request(receipt: SelectionReceipt, context: Context, request: object) -> Request:
+def _request(receipt: SelectionReceipt, context: Context, request: Request | Mapping[str, object]) -> Request:
     wire = request.wire_form() if isinstance(request, (SelectInput, CompressInput)) else request
-    fields = {key: value for key, value in dict(wire).items() if key != "scope"}  # type: ignore[call-overload]  # a mapping
-    fields.pop("expectedVersion", None)
+    fields = {key: value for key, value in wire.items() if key not in ("scope", "expectedVersion")}
     model = SelectInput if receipt.node == _SELECT else CompressInput
     return model.parse({**fields, "context": context})
 

@@ -8,8 +8,9 @@ from typing import Annotated, Final
 
 from pydantic import Field
 
-from ditto_tasks.context.items import is_protected
+from ditto_tasks.context.items import call_id, is_protected
 from ditto_tasks.context.models import ContextItem
+from ditto_tasks.context.text import estimated_tokens
 from ditto_tasks.errors import PipelineError
 from ditto_tasks.infer.prompts import said
 from ditto_tasks.infer.structured import structured_answer
@@ -17,7 +18,6 @@ from ditto_tasks.infer.values import Sample
 from ditto_tasks.json_values import JsonObject, encode
 from ditto_tasks.models import NonEmptyText, WireModel, to_wire
 
-BYTES_A_TOKEN: Final = 4  # CONTEXT's own estimate
 _TASK: Final = (
     "Summarize the items below in at most {tokens} tokens, in their own language. Answer with one JSON "
     'object and nothing else: "summary" is the text, "sources" the ids of the items that it rests on. '
@@ -37,7 +37,7 @@ def summarizable(items: Iterable[ContextItem], ids: Sequence[str] | None = None)
 
     Raises PipelineError when one of the ids may not be replaced, or there is nothing to replace.
     """
-    allowed = {item.id: item for item in items if not is_protected(item) and not _in_call_group(item)}
+    allowed = {item.id: item for item in items if not is_protected(item) and call_id(item) is None}
     if ids is None:
         chosen = list(allowed.values())
     else:
@@ -47,11 +47,6 @@ def summarizable(items: Iterable[ContextItem], ids: Sequence[str] | None = None)
     if not chosen:
         raise PipelineError("NOTHING_TO_SUMMARIZE", "no item may be replaced by a summary")
     return chosen
-
-
-def _in_call_group(item: ContextItem) -> bool:
-    call_id = (item.metadata or {}).get("callId")
-    return isinstance(call_id, str) and call_id != ""
 
 
 def sample_input(items: Sequence[ContextItem], *, max_tokens: int) -> JsonObject:
@@ -70,7 +65,7 @@ def accept_summary(sample: Sample, items: Sequence[ContextItem], *, max_tokens: 
     if not answer.summary.strip():
         raise PipelineError("SUMMARY_REJECTED", "the summary is empty")
     size = len(encode(answer.summary))
-    if -(-size // BYTES_A_TOKEN) > max_tokens:
+    if estimated_tokens(size) > max_tokens:
         raise PipelineError("SUMMARY_REJECTED", "the summary exceeds its budget", {"bytes": size})
     unknown = Counter(answer.sources) - Counter(item.id for item in items)
     if unknown:

@@ -14,7 +14,7 @@ from support.contexts import ids
 from support.json_strategies import TEXT, contexts, items, json_values
 
 from ditto_tasks.context import Context, ContextNodes, default_select, is_protected, parse_context
-from ditto_tasks.context.compression import call_id
+from ditto_tasks.context.items import call_id
 from ditto_tasks.errors import ContextError
 from ditto_tasks.json_values import decode, encode
 from ditto_tasks.models import to_wire

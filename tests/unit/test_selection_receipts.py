@@ -149,6 +149,15 @@ def test_a_receipt_that_was_changed_is_refused(change: Any) -> None:
     assert refused(confirm, wire, given, asked) == "RECEIPT_MISMATCH"
 
 
+@pytest.mark.parametrize("change", [lambda wire: wire.pop("node"), lambda wire: wire.update(entries="x")])
+def test_what_is_no_receipt_is_invalid_input(change: Any) -> None:
+    """A receipt of another shape is refused as every other input, and not with pydantic's error."""
+    given, asked = conversation(), {"purpose": "infer", "maxTokens": 500}
+    wire: Any = decode(encode(to_wire(ContextNodes().explain(SELECT, {**asked, "context": given}).receipt)))
+    change(wire)
+    assert refused(confirm, wire, given, asked) == "INVALID_INPUT"
+
+
 def test_another_context_or_request_is_refused() -> None:
     """A receipt stands for one context and one request only."""
     given, asked = conversation(), {"purpose": "infer", "maxTokens": 500}

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from ditto_tasks.context.conversations.marks import blocks_of, group_of, marks_of, role_of
+from ditto_tasks.context.conversations.marks import blocks_of, marks_of, role_of
+from ditto_tasks.context.items import call_id
 from ditto_tasks.context.models import ContextItem
 from ditto_tasks.json_values import JsonObject, JsonValue
 
@@ -68,7 +69,7 @@ class OpenCalls:
         self._open: dict[tuple[str, int], str] = {}
         late: list[ContextItem] = []
         for item in items:
-            group = group_of(item)
+            group = call_id(item)
             if group is None:
                 continue
             if role_of(item) == "tool":
@@ -77,7 +78,7 @@ class OpenCalls:
                 self.add(group, (call.id for call in calls_of(item)))
         for result in late:
             for index in answered_by(result):
-                self._open.pop((group_of(result) or "", index), None)
+                self._open.pop((call_id(result) or "", index), None)
 
     def add(self, group: str, ids: Iterable[str]) -> None:
         self._open.update({(group, index): each for index, each in enumerate(ids)})

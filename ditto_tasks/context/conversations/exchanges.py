@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from ditto_tasks.context.conversations.calls import Call, answered_by, calls_of
-from ditto_tasks.context.conversations.marks import group_of, position_of, role_of, unwritable
+from ditto_tasks.context.conversations.marks import position_of, role_of, unwritable
+from ditto_tasks.context.items import call_id
 from ditto_tasks.context.models import ContextItem
 
 Orphans: TypeAlias = Literal["refuse", "drop"]
@@ -48,9 +49,9 @@ def arrange(items: Sequence[ContextItem], *, orphans: Orphans, notes: Notes) -> 
         elif (exchange := _exchange(item, role, notes)) is not None:
             exchanges.append(exchange)
             if exchange.calls:
-                groups[group_of(item) or item.id] = exchange
+                groups[call_id(item) or item.id] = exchange
     for item in results:
-        _attach(item, groups.get(group_of(item) or ""), orphans)
+        _attach(item, groups.get(call_id(item) or ""), orphans)
     return exchanges
 
 

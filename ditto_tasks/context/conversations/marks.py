@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import Final, Literal, TypeAlias
 
-from ditto_tasks.context.models import ContextItem
+from ditto_tasks.context.models import ROLES, ContextItem
 from ditto_tasks.errors import ContextError
 from ditto_tasks.json_values import JsonObject, JsonValue
 
@@ -37,10 +37,7 @@ def marks_of(item: ContextItem) -> JsonObject:
 def role_of(item: ContextItem) -> str | None:
     """The item's role in a conversation; None for what is no message."""
     role = marks_of(item).get("role")
-    return role if isinstance(role, str) and role in _ROLES else None
-
-
-_ROLES: Final = frozenset({"system", "user", "assistant", "tool"})
+    return role if isinstance(role, str) and role in ROLES else None
 
 
 def is_format(item: ContextItem, form: str) -> bool:
@@ -55,11 +52,6 @@ def fields_of(item: ContextItem) -> JsonObject:
         return fields
     name = marks.get("name")  # where LOAD keeps it
     return {"name": name} if isinstance(name, str) else {}
-
-
-def group_of(item: ContextItem) -> str | None:
-    found = marks_of(item).get("callId")
-    return found if isinstance(found, str) and found else None
 
 
 def position_of(item: ContextItem) -> int | None:

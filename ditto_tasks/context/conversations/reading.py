@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ditto_tasks.canonical import stable_id
-from ditto_tasks.context.checks import Fields, an_object, frozen, refuse
+from ditto_tasks.context.checks import an_object, frozen, refuse
 from ditto_tasks.context.conversations.calls import OpenCalls
 from ditto_tasks.context.conversations.marks import Format, position_of
 from ditto_tasks.context.models import Context, ContextItem
@@ -59,6 +59,6 @@ def message_at(value: object, path: str) -> FrozenDict:
     return message
 
 
-def rest_of(message: Fields | JsonObject, *taken: str) -> JsonObject:
+def rest_of(message: JsonObject, *taken: str) -> JsonObject:
     """The fields that are kept beside what became content."""
-    return {key: value for key, value in message.items() if key not in taken}  # type: ignore[misc]  # frozen JSON
+    return {key: value for key, value in message.items() if key not in taken}

@@ -17,7 +17,6 @@ from ditto_tasks.context.models import Context, ContextItem
 from ditto_tasks.context.selection import may_be_remembered, query_terms, score_of
 from ditto_tasks.context.steps import Steps, drive
 from ditto_tasks.context.text import estimated_tokens
-from ditto_tasks.context.tokens import tightest
 
 NAME: Final = "conversation"
 
@@ -39,11 +38,7 @@ class ConversationSelector:
         return drive(self.steps(request, execution))
 
     def steps(self, request: SelectInput, execution: ContextExecution) -> Steps[Sequence[ContextItem]]:
-        policy = execution.policy
-        limit = tightest(request.limit, policy.max_items)
-        budget = Budget(
-            policy.max_items if limit is None else limit, tightest(request.max_tokens, policy.max_tokens)
-        )
+        budget = Budget.of(request, execution)
         options = PlanOptions.parse(request.strategy.options if request.strategy else None)
         items = in_order(request.context.items if request.context else ())
         if request.purpose == "memory":

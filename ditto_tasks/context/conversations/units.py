@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from ditto_tasks.context.conversations.calls import answered_by, count_calls
-from ditto_tasks.context.items import is_protected
+from ditto_tasks.context.items import call_id, is_protected
 from ditto_tasks.context.models import ContextItem
 from ditto_tasks.json_values import JsonValue
 
@@ -39,10 +39,10 @@ class Unit(NamedTuple):
 
 def units_of(items: Sequence[ContextItem]) -> list[Unit]:
     """The units of items that are in the order of their conversation, by first member."""
-    members: dict[JsonValue, list[int]] = {}
+    members: dict[str | int, list[int]] = {}
     for at, item in enumerate(items):
-        group = item.metadata.get("callId") if item.metadata else None
-        if isinstance(group, str) and group:
+        group = call_id(item)
+        if group is not None:
             members.setdefault(group, []).append(at)
         else:
             members[at] = [at]

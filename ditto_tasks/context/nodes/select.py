@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ditto_tasks.context.base import ContextExecution
+from ditto_tasks.context.compression import Budget
 from ditto_tasks.context.inputs import SelectInput
 from ditto_tasks.context.items import check_inline
 from ditto_tasks.context.models import Context, ContextItem, ContextSelection
 from ditto_tasks.context.named import the_selector
 from ditto_tasks.context.selection import default_select, ranking
 from ditto_tasks.context.steps import SteppedSelector, Steps
-from ditto_tasks.context.tokens import count_tokens, tightest
+from ditto_tasks.context.tokens import count_tokens
 from ditto_tasks.errors import ContextError
 
 
@@ -57,9 +58,7 @@ def _walk(
     candidates: Sequence[object], request: SelectInput, execution: ContextExecution
 ) -> Steps[tuple[ContextItem, ...]]:
     """First fit in candidate order; an id that was skipped for the budget is not tried again."""
-    policy = execution.policy
-    limit = tightest(request.limit, policy.max_items)
-    budget = tightest(request.max_tokens, policy.max_tokens)
+    budget = Budget.of(request, execution)
     chosen: list[ContextItem] = []
     seen: set[str] = set()
     used = 0
@@ -67,14 +66,14 @@ def _walk(
         item = _checked(candidate)
         if item.id in seen:
             continue
-        if len(chosen) == limit:
+        if len(chosen) == budget.items:
             break
         seen.add(item.id)
-        check_inline(item, policy)
+        check_inline(item, execution.policy)
         fits, tokens = True, None
-        if budget is not None:
+        if budget.tokens is not None:
             tokens = yield from count_tokens(item, execution)
-            fits = used + tokens <= budget
+            fits = used + tokens <= budget.tokens
             used += tokens if fits else 0
         if execution.recorder is not None:
             verdict = "kept" if fits else "dropped"

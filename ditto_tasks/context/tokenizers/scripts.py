@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -50,14 +50,14 @@ class ScriptRates:
         return math.ceil(total - 1e-9) if total else min(1, len(text))
 
 
-def _pieces(text: str) -> Counter[str]:
-    found: Counter[str] = Counter()
+def _pieces(text: str) -> Mapping[str, float]:
+    found: defaultdict[str, float] = defaultdict(float)
     for match in _PIECE.finditer(text):
         kind, piece = match.lastgroup or "other", match.group()
         if kind == "mixed":
-            found["run"] += sum(map(_run_size, _RUN.findall(piece)))  # type: ignore[assignment]  # a Counter of floats
+            found["run"] += sum(map(_run_size, _RUN.findall(piece)))
         elif kind == "number":
-            found["run"] += _run_size(piece)  # type: ignore[assignment]  # as above
+            found["run"] += _run_size(piece)
         else:
             found[kind] += len(piece) if kind in _BY_LENGTH else 1
             if kind == "word":

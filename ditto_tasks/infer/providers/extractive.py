@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from ditto_tasks.context.text import estimated_tokens
 from ditto_tasks.infer.base import ModelRequest, ProviderCall
 from ditto_tasks.infer.passages import Passage, rank
 from ditto_tasks.infer.text import message_text
@@ -9,7 +10,6 @@ from ditto_tasks.infer.values import FinishReason, Message, Sample
 
 MAX_QUOTES = 5  # as many as a person reads at a glance
 RELATIVE_FLOOR = 0.4  # of the best passage's score: what is far weaker answers another question
-BYTES_A_TOKEN = 4  # CONTEXT's own estimate, the only one there is without a model
 NOTICE = "No model is configured, so this is not an inferred answer."
 FOUND = "The selected context says:"
 NOTHING = "The selected context holds no sentence about the question."
@@ -72,7 +72,8 @@ def within_budget(passages: list[Passage], max_tokens: int | None) -> tuple[list
 
 
 def _tokens(text: str) -> int:
-    return -(-len(text.encode("utf-8", "surrogatepass")) // BYTES_A_TOKEN)
+    """By CONTEXT's own estimate: without a model there is no other."""
+    return estimated_tokens(len(text.encode("utf-8", "surrogatepass")))
 
 
 def answer_text(passages: Sequence[Passage]) -> str:
