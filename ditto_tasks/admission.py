@@ -13,6 +13,7 @@ from ditto_tasks.errors import ContextError
 from ditto_tasks.keys import Keys
 from ditto_tasks.lua_running import ScriptClient, run_source
 from ditto_tasks.redis_replies import text
+from ditto_tasks.state.operations import erased
 from ditto_tasks.tenants import owners_of
 
 
@@ -74,7 +75,7 @@ class Gate:
 
 def _raise_refusal(verdict: str, depth: int) -> None:
     if verdict == "erased":
-        raise ContextError("ERASED", "the session or tenant was erased; late work is refused")
+        raise erased()
     if verdict == "full":
         raise ContextError("QUEUE_FULL", "too many calls are waiting for this shard", {"depth": depth})
 

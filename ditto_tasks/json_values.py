@@ -28,10 +28,12 @@ __all__ = [
     "WireForm",
     "decode",
     "encode",
+    "fast_decode",
     "fast_encode",
     "freeze",
     "is_exact",
     "pointer",
+    "text_or_json",
 ]
 
 MAX_DEPTH: Final = 200  # levels; a scalar is 0, [] is 1. Far below where any decoder gives up.
@@ -224,6 +226,11 @@ def encode(value: object, *, max_depth: int = MESSAGE_DEPTH) -> bytes:
         return written
     text = json.dumps(frozen, ensure_ascii=False, separators=(",", ":"))
     return text.encode("utf-8", "backslashreplace")  # only lone surrogates are replaced
+
+
+def text_or_json(content: JsonValue) -> str:
+    """A string as it is, anything else as its JSON."""
+    return content if isinstance(content, str) else encode(content).decode("utf-8")
 
 
 def fast_encode(value: JsonValue, *, sort_keys: bool = False) -> bytes | None:

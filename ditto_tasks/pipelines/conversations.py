@@ -23,10 +23,9 @@ from uuid import UUID
 from ditto_tasks.context.models import Context
 from ditto_tasks.context.nodes.in_process import ContextNodes
 from ditto_tasks.errors import ContextError, PipelineError
-from ditto_tasks.json_values import JsonObject, JsonValue
+from ditto_tasks.json_values import JsonObject, JsonValue, text_or_json
 from ditto_tasks.memory.nodes import MemoryNodes
 from ditto_tasks.models import Json, NodeResult, NonEmptyText, Reference, Scope, WireModel, from_wire
-from ditto_tasks.pipelines.mappings import content_text
 
 ROLE: Final = "role"  # the metadata key under which an item keeps who said it
 
@@ -144,7 +143,7 @@ def messages_of(context: Context) -> list[JsonObject]:
 
 def _message(item_id: str, content: JsonValue, metadata: Mapping[str, JsonValue]) -> JsonObject:
     role = metadata.get(ROLE, "user")
-    return {"role": role, "content": content_text(content), "metadata": {"contextItemId": item_id}}
+    return {"role": role, "content": text_or_json(content), "metadata": {"contextItemId": item_id}}
 
 
 def _output(result: NodeResult) -> JsonValue:

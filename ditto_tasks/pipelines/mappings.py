@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Final, Literal
 
 from ditto_tasks.errors import PipelineError
-from ditto_tasks.json_values import JsonObject, JsonValue, encode
+from ditto_tasks.json_values import JsonObject, JsonValue, text_or_json
 
 MEMORY_SEARCH: Final = "MEMORY.SEARCH"
 RETRIEVAL_SEARCH: Final = "RETRIEVAL.SEARCH"
@@ -19,11 +19,6 @@ OBSERVE: Final = "INTERACTION.OBSERVE"
 UNEXPECTED: Final = "the previous step's result does not have the expected shape"
 
 OnFailedObservation = Literal["raise", "add"]
-
-
-def content_text(content: JsonValue) -> str:
-    """A string as it is, anything else as its JSON text."""
-    return content if isinstance(content, str) else encode(content).decode("utf-8")
 
 
 def memory_to_context(found: JsonValue) -> list[JsonObject]:
@@ -39,7 +34,7 @@ def _memory_item(result: JsonObject) -> JsonObject:
     return {
         "id": f"memory:{memory['id']}",
         "sourceNode": MEMORY_SEARCH,
-        "content": content_text(memory["content"]),
+        "content": text_or_json(memory["content"]),
         "metadata": metadata,
     }
 
@@ -53,7 +48,7 @@ def _candidate_item(candidate: JsonObject) -> JsonObject:
     item: JsonObject = {
         "id": candidate_id(candidate),
         "sourceNode": RETRIEVAL_SEARCH,
-        "content": content_text(candidate["content"]),
+        "content": text_or_json(candidate["content"]),
     }
     if candidate.get("score") is not None:
         item["metadata"] = {"relevance": candidate["score"]}
@@ -97,14 +92,14 @@ def _draft(item: JsonObject) -> JsonObject:
 def context_to_messages(items: JsonValue, question: JsonValue) -> list[JsonObject]:
     """Selected context items as INFER messages, one an item, and then the question."""
     messages = [_message(_object(item)) for item in _array(items)]
-    messages.append({"role": "user", "content": content_text(question)})
+    messages.append({"role": "user", "content": text_or_json(question)})
     return messages
 
 
 def _message(item: JsonObject) -> JsonObject:
     return {
         "role": "user",
-        "content": content_text(item["content"]),
+        "content": text_or_json(item["content"]),
         "metadata": {"contextItemId": item["id"]},
     }
 

