@@ -4,10 +4,9 @@ import os
 import random
 import signal
 import sys
-import warnings
-from collections.abc import Callable
 
 import pytest
+from support.forks import in_a_fork
 
 from ditto_tasks.embedded import EmbeddedServer
 from ditto_tasks.interaction.base import Claim, EffectKey, EffectUnknownError
@@ -62,19 +61,6 @@ class MortalStore(RedisEffectStore):
             die()
 
 
-def in_a_fork(work: Callable[[], object]) -> int:
-    """Run the work in a forked process; return its wait status."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # of forking beside threads: the child uses none
-        child = os.fork()
-    if child == 0:
-        try:
-            work()
-        finally:
-            os._exit(0)
-    return os.waitpid(child, 0)[1]
-
-
 def deliver(url: str, step: str, point: str = "") -> JsonValue:
     """One delivery of a step whose effect is to count itself in Redis."""
     counter = open_state_client(url)
@@ -106,8 +92,8 @@ def test_at_most_once_under_kills(server: EmbeddedServer, capsys: pytest.Capture
     for number in range(ROUNDS):
         for point, (times, learned) in POINTS.items():
             step = f"{point} {number}"
-            status = in_a_fork(lambda step=step, point=point: deliver(url, step, point))
-            assert os.WTERMSIG(status) == signal.SIGKILL
+            code = in_a_fork(lambda step=step, point=point: deliver(url, step, point))
+            assert code == -signal.SIGKILL
             kills += 1
             assert outcome(url, step) == learned, point
             assert int(counter.get(f"done:{step}") or 0) == times, point

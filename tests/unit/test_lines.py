@@ -1,5 +1,6 @@
 """Commands on a connection of the calling thread: what becomes of a connection that breaks."""
 
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -8,9 +9,11 @@ from typing import cast
 import pytest
 import redis
 from redis.exceptions import ConnectionError as RedisConnectionError
+from support.forks import in_a_fork
+from support.proxies import Proxy, to_socket
 
 from ditto_tasks.embedded import EmbeddedServer
-from ditto_tasks.lines import RESTED_S, Lines
+from ditto_tasks.lines import RESTED_S, Lines, ScriptCall
 from ditto_tasks.state.redis import open_state_client
 
 TTL_MS = 60_000
@@ -37,10 +40,15 @@ def admin(server: EmbeddedServer) -> Iterator[redis.Redis]:
         yield client
 
 
+def own_id(lines: Lines) -> int:
+    """The server's number of this thread's connection."""
+    (mine,) = lines.ask([("CLIENT", "ID")], again=False)
+    return int(mine)
+
+
 def cut(lines: Lines, admin: redis.Redis) -> None:
     """Kill the connection of this thread, just after it was used."""
-    (mine,) = lines.ask([("CLIENT", "ID")], again=False)
-    admin.client_kill_filter(_id=str(mine))
+    admin.client_kill_filter(_id=str(own_id(lines)))
 
 
 def test_a_read_does_not_see_that_its_connection_broke(lines: Lines, admin: redis.Redis) -> None:
@@ -73,7 +81,7 @@ def test_each_thread_has_a_connection_and_keeps_it(lines: Lines) -> None:
     def ask(name: str) -> None:
         for _ in range(3):
             both.wait()
-            seen[name].update(lines.ask([("CLIENT", "ID")], again=False))
+            seen[name].add(own_id(lines))
 
     threads = [threading.Thread(target=ask, args=(name,)) for name in seen]
     for thread in threads:
@@ -104,3 +112,57 @@ def test_a_server_that_does_not_answer_is_waited_for_once(server: EmbeddedServer
     assert 0.9 < time.monotonic() - since < 1.9
     assert lines.ask([("PING",)], again=again) == [b"PONG"]
     client.close()
+
+
+class Fickle(Proxy):
+    """Takes connections, and drops them at once while the server is away."""
+
+    def __init__(self, server: EmbeddedServer) -> None:
+        super().__init__(to_socket(server.socket_path))
+        self.tried = 0
+        self.is_away = False
+
+    def accepted(self, client: socket.socket) -> socket.socket:
+        self.tried += 1
+        if self.is_away:
+            raise ConnectionRefusedError
+        return client
+
+
+def test_a_server_that_stays_away_is_asked_once_more_and_then_once(server: EmbeddedServer) -> None:
+    """A good connection that broke may be an old one; where a new one just failed, nothing is repeated."""
+    with Fickle(server) as proxy:
+        client = cast("redis.Redis", open_state_client(f"redis://127.0.0.1:{proxy.port}/0"))
+        lines = Lines(client)
+        assert lines.ask([("PING",)], again=True) == [b"PONG"]
+        proxy.is_away = True
+        proxy.cut_all()
+        tried = [proxy.tried]
+        for _ in range(3):
+            with pytest.raises(redis.RedisError):
+                lines.ask([("PING",)], again=True)
+            tried.append(proxy.tried)
+        assert tried == [1, 2, 3, 4]
+        proxy.is_away = False
+        assert lines.ask([("PING",)], again=False) == [b"PONG"]
+        client.close()
+
+
+def test_a_forked_child_has_a_connection_of_its_own(lines: Lines, admin: redis.Redis) -> None:
+    """Two processes on one connection would read each other's answers."""
+    mine = own_id(lines)
+    code = in_a_fork(lambda: lines.ask([("SET", "child", own_id(lines), "PX", TTL_MS)], again=False))
+    assert (code, own_id(lines)) == (0, mine)
+    assert int(admin.get("child") or mine) != mine
+
+
+def test_a_scripts_own_error_is_raised(lines: Lines, admin: redis.Redis) -> None:
+    """Also the first time, when the server does not know the script yet; the connection stays good."""
+    admin.script_flush()
+    wrong, right = ScriptCall.of("return redis.error_reply('WRONG')"), ScriptCall.of("return ARGV[1]")
+    mine = own_id(lines)
+    for _ in range(2):
+        with pytest.raises(redis.ResponseError, match="WRONG"):
+            lines.run(right.bind([], ["1"]), wrong.bind([], []))
+    assert lines.run(right.bind([], ["1"]), right.bind([], ["2"])) == [b"1", b"2"]
+    assert own_id(lines) == mine
