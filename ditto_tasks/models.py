@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
-from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple, Self, TypeVar, get_args
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple, Self, TypeAlias, TypeVar, get_args
 
 from pydantic import (
     BaseModel,
@@ -42,9 +42,11 @@ from ditto_tasks.json_values import (
 __all__ = [
     "CancelToken",
     "Count",
+    "Finite",
     "Json",
     "JsonMap",
     "NodeError",
+    "NodeInput",
     "NodeResult",
     "NonEmptyText",
     "Reference",
@@ -101,6 +103,7 @@ else:
     JsonMap = Annotated[dict, PlainValidator(_check_object), WithJsonSchema({"type": "object"})]
 
 Count = Annotated[int, Field(ge=1, le=10_000, strict=True)]
+Finite = Annotated[float, Field(strict=True, allow_inf_nan=False)]  # neither true nor "0.5" is a number
 
 
 class _WireField(NamedTuple):
@@ -205,6 +208,7 @@ def _to_wire(value: object, levels: int) -> JsonValue:
 
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
+NodeInput: TypeAlias = WireModel | Mapping[str, object]  # what a node is called with: its wire form is a dict
 
 
 def from_wire(model: type[ModelT], data: object, *, error: type[DittoError] = NodeInputError) -> ModelT:

@@ -9,7 +9,8 @@ from ditto_tasks.infer.models import (
     WriteInput,
     Written,
 )
-from ditto_tasks.infer.reasoning import NodeInput, parse
+from ditto_tasks.infer.reasoning import parse
+from ditto_tasks.models import NodeInput
 
 
 def lookup(given: NodeInput, cache: InferCache) -> Lookup:

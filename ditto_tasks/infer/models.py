@@ -8,7 +8,6 @@ from ditto_tasks.infer.values import (
     ActionDescriptor,
     ContextEntry,
     FinishReason,
-    Finite,
     GenerationConfig,
     MemoryEntry,
     Message,
@@ -18,7 +17,7 @@ from ditto_tasks.infer.values import (
     TokenCount,
     Usage,
 )
-from ditto_tasks.models import Json, JsonMap, NonEmptyText, Scope, Text, WireModel
+from ditto_tasks.models import Finite, Json, JsonMap, NonEmptyText, Scope, Text, WireModel
 
 DeliberationMode = Literal["select", "merge", "consensus", "debate"]
 

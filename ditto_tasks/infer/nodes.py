@@ -13,12 +13,11 @@ from ditto_tasks.infer import caching, reasoning
 from ditto_tasks.infer.asking import Asker, Clock, InferDefaults, SystemClock
 from ditto_tasks.infer.base import InferCache, InferCall, ModelProvider, Strategy
 from ditto_tasks.infer.outcome import failure, success
-from ditto_tasks.infer.reasoning import NodeInput
 from ditto_tasks.infer.stores.memory import InMemoryInferCache
 from ditto_tasks.infer.strategies import BUILT_IN
 from ditto_tasks.infer.streaming import streamed
 from ditto_tasks.json_values import JsonObject
-from ditto_tasks.models import CancelToken, NodeResult, WireModel, to_wire
+from ditto_tasks.models import CancelToken, NodeInput, NodeResult, WireModel, to_wire
 
 _log = logging.getLogger(__name__)
 

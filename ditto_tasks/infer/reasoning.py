@@ -21,15 +21,14 @@ from ditto_tasks.infer.reflection import accept_reflection
 from ditto_tasks.infer.sampling import merge_generation
 from ditto_tasks.infer.trajectory import find_strategy, run_trajectory
 from ditto_tasks.infer.values import GenerationConfig, Sample
-from ditto_tasks.models import WireModel, from_wire
+from ditto_tasks.models import NodeInput, WireModel, from_wire
 
 InputModel = TypeVar("InputModel", bound=WireModel)
-NodeInput = WireModel | Mapping[str, object]
 
 
 def parse(model: type[InputModel], given: NodeInput) -> InputModel:
     """Return the input as its model; raises InferError INVALID_INPUT with the path."""
-    return given if isinstance(given, model) else from_wire(model, given, error=InferError)
+    return from_wire(model, given, error=InferError)
 
 
 def sample(given: NodeInput, asker: Asker) -> Sample:

@@ -44,7 +44,7 @@ def choose_model(provider: ModelProvider, config: ModelConfig | None, default: s
     """Return the model's name: the input's, else the worker's, else the provider's."""
     model = (config.model if config else None) or default or provider.default_model
     if model is None:
-        raise InferError("INVALID_INPUT", "/model: no model is given and none is configured")
+        raise InferError.invalid_input("/model", "no model is given and none is configured")
     return model
 
 

@@ -4,15 +4,13 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from ditto_tasks.models import Json, JsonMap, NonEmptyText, Text, WireModel
+from ditto_tasks.models import Finite, Json, JsonMap, NonEmptyText, Text, WireModel
 
 Role = Literal["system", "user", "assistant", "tool"]
 FinishReason = Literal["stop", "length", "action_request", "cancelled", "error"]
 TokenCount = Annotated[int, Field(strict=True, ge=0, le=2**53 - 1)]
 StepCount = Annotated[int, Field(strict=True, ge=1, le=1000)]
 Milliseconds = Annotated[int, Field(strict=True, ge=1, le=24 * 3_600_000)]
-# strict, since neither true nor "0.5" is a number on the wire
-Finite = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 
 
 class Message(WireModel):

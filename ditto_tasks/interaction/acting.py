@@ -18,6 +18,7 @@ from ditto_tasks.interaction.base import (
     ToolError,
 )
 from ditto_tasks.interaction.bounded import BoundedRunner
+from ditto_tasks.interaction.mcp_answers import MAX_CAPABILITIES
 from ditto_tasks.interaction.models import Capability, DiscoverInput, Discovery, Invocation, InvokeInput
 from ditto_tasks.interaction.permissions import Permissions
 from ditto_tasks.interaction.registry import ToolRegistry
@@ -27,8 +28,6 @@ from ditto_tasks.json_values import JsonValue
 from ditto_tasks.models import to_wire
 
 _log = logging.getLogger(__name__)
-
-MAX_CAPABILITIES = 1_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,7 +123,7 @@ def _invoke(
 
     def effect() -> ExternalResult:
         try:
-            output: JsonValue | object = mcp.invoke(given.server, given.call, action)
+            output = mcp.invoke(given.server, given.call, action)
         except Exception as error:  # noqa: BLE001 - a server is foreign: every failure is a value
             return failure_result(given.call.id, source, as_tool_error(error, action.token))
         return success_result(given.call.id, source, output, max_bytes=actions.max_output_bytes)

@@ -1,6 +1,6 @@
 """What an MCP server answered, as our values. Its texts are not trusted. Pure."""
 
-from typing import Literal
+from typing import Final, Literal
 
 from pydantic import ValidationError
 
@@ -9,6 +9,7 @@ from ditto_tasks.interaction.base import ToolError, ToolOutput
 from ditto_tasks.interaction.models import Capability
 from ditto_tasks.json_values import JsonObject, JsonValue
 
+MAX_CAPABILITIES: Final = 1_000  # of one server, and of all that one discovery asks
 CapabilityKind = Literal["tool", "resource", "prompt"]
 
 

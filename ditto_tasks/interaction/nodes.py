@@ -1,13 +1,12 @@
 """The INTERACTION nodes in process: business failures are values, refusals are InteractionErrors."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import TypeVar
 
 from ditto_tasks.entry_limit import EntryLimit
-from ditto_tasks.errors import InteractionError, NodeInputError
+from ditto_tasks.errors import InteractionError
 from ditto_tasks.interaction.acting import Actions, act_mcp, act_tool
 from ditto_tasks.interaction.base import ActionCall, InteractionCall, McpClient, OutputSink, ToolError
 from ditto_tasks.interaction.bounded import BoundedRunner
@@ -25,7 +24,7 @@ from ditto_tasks.interaction.permissions import Permissions
 from ditto_tasks.interaction.registry import ToolRegistry
 from ditto_tasks.interaction.results import MAX_OUTPUT_BYTES
 from ditto_tasks.interaction.values import ExternalResult, Observation, OutputReceipt
-from ditto_tasks.models import WireModel, from_wire
+from ditto_tasks.models import NodeInput, from_wire
 
 ACT_TOOL = "INTERACTION.ACT.TOOL"
 ACT_MCP = "INTERACTION.ACT.MCP"
@@ -34,8 +33,6 @@ OUTPUT = "INTERACTION.OUTPUT"
 NODE_TYPES = (ACT_TOOL, ACT_MCP, OBSERVE, OUTPUT)
 TIMEOUT_MS = 30_000
 NO_LIMITS = InteractionCall()
-InputModel = TypeVar("InputModel", bound=WireModel)
-NodeInput = WireModel | Mapping[str, object]
 
 
 class InteractionNodes:
@@ -74,7 +71,7 @@ class InteractionNodes:
 
     def act_tool(self, given: NodeInput, *, call: InteractionCall = NO_LIMITS) -> ExternalResult:
         """INTERACTION.ACT.TOOL: one call of a registered tool."""
-        tool_call = _parse(ActToolInput, given).call
+        tool_call = from_wire(ActToolInput, given).call
         action = self._action(tool_call.id, call, self._own_timeout_ms(tool_call.name))
         with self._entries.entered(partial(_is_over, call, action)):
             return act_tool(tool_call, self._actions, _limits(call, action), action)
@@ -89,11 +86,11 @@ class InteractionNodes:
 
     def observe(self, given: NodeInput) -> Observation:
         """INTERACTION.OBSERVE: a result as a message."""
-        return observe(_parse(ObserveInput, given).result)
+        return observe(from_wire(ObserveInput, given).result)
 
     def output(self, given: NodeInput, *, call: InteractionCall = NO_LIMITS) -> OutputReceipt:
         """INTERACTION.OUTPUT: one delivery."""
-        parsed = _parse(OutputInput, given)
+        parsed = from_wire(OutputInput, given)
         action = self._action(parsed.delivery_id, call)
         with self._entries.entered(partial(_is_over, call, action)):
             return deliver(parsed, self._sink, self._runner, _limits(call, action), action)
@@ -125,10 +122,6 @@ class InteractionNodes:
         return ActionCall(
             call_id=call_id, token=call.token, deadline_s=deadline_s, now=self._now, root=call.root
         )
-
-
-def _parse(model: type[InputModel], given: NodeInput) -> InputModel:
-    return from_wire(model, given, error=NodeInputError)
 
 
 def _limits(call: InteractionCall, action: ActionCall) -> InteractionCall:

@@ -1,14 +1,12 @@
 """Inputs and outputs of the MEMORY nodes."""
 
 from dataclasses import dataclass, field
-from typing import Annotated, Literal, Self
+from typing import Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
 from ditto_tasks.json_values import JsonObject
-from ditto_tasks.models import Count, Json, JsonMap, NonEmptyText, WireModel
-
-Finite = Annotated[float, Field(strict=True, allow_inf_nan=False)]
+from ditto_tasks.models import Count, Finite, Json, JsonMap, NonEmptyText, WireModel
 
 
 class MemoryDraft(WireModel):

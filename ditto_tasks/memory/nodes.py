@@ -31,7 +31,7 @@ from ditto_tasks.memory.models import (
     WriteInput,
     WriteOperation,
 )
-from ditto_tasks.models import NodeError, NodeResult, WireModel, from_wire, to_wire
+from ditto_tasks.models import NodeError, NodeInput, NodeResult, WireModel, from_wire, to_wire
 
 WRITE: Final = "MEMORY.WRITE"
 DEFAULT_QUERY_LIMIT: Final = 100
@@ -39,7 +39,6 @@ DEFAULT_SEARCH_LIMIT: Final = 10
 MAX_LIMIT: Final = 10_000
 
 InputModel = TypeVar("InputModel", bound=WireModel)
-NodeInput = WireModel | Mapping[str, object]
 
 _log = logging.getLogger(__name__)
 _NO_OPTIONS: Final = FrozenDict()

@@ -1,13 +1,8 @@
 """Input and output of RETRIEVAL.SEARCH."""
 
 from dataclasses import dataclass, field
-from typing import Annotated
 
-from pydantic import Field
-
-from ditto_tasks.models import Count, Json, JsonMap, NonEmptyText, WireModel
-
-Finite = Annotated[float, Field(strict=True, allow_inf_nan=False)]
+from ditto_tasks.models import Count, Finite, Json, JsonMap, NonEmptyText, WireModel
 
 
 class RetrievalQuery(WireModel):

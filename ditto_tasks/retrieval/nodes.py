@@ -2,14 +2,13 @@
 
 import logging
 import uuid
-from collections.abc import Mapping
 from typing import Final
 
 from ditto_tasks.cancellation import CancelToken, public_reason
 from ditto_tasks.entry_limit import EntryLimit
 from ditto_tasks.errors import Cancelled, DittoError, RetrievalError, ending_of
 from ditto_tasks.json_values import FrozenDict, freeze
-from ditto_tasks.models import NodeError, NodeResult, WireModel, from_wire
+from ditto_tasks.models import NodeError, NodeInput, NodeResult, from_wire
 from ditto_tasks.retrieval.answers import checked_found
 from ditto_tasks.retrieval.models import RetrievalInput, RetrievalOutput, RetrievalRequest
 from ditto_tasks.retrieval.registry import TargetRegistry
@@ -17,7 +16,6 @@ from ditto_tasks.retrieval.registry import TargetRegistry
 SEARCH: Final = "RETRIEVAL.SEARCH"
 DEFAULT_LIMIT: Final = 10
 ENVELOPE_DEPTH: Final = 8  # levels that a result wraps around a candidate's content
-NodeInput = WireModel | Mapping[str, object]
 
 _log = logging.getLogger(__name__)
 _NO_OPTIONS: Final = FrozenDict()

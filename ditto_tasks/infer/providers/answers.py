@@ -10,6 +10,15 @@ from ditto_tasks.infer.values import ActionRequest, FinishReason, Message, Sampl
 from ditto_tasks.json_values import JsonValue
 
 
+def finish_reason(value: JsonValue, known: Mapping[str, FinishReason]) -> FinishReason:
+    """Return a format's reason in our words; an answer without one was cut off."""
+    if value is None:
+        raise InferError("INCOMPLETE_MODEL_OUTPUT", "the provider's answer has no end")
+    if not isinstance(value, str) or value not in known:
+        raise InferError("INVALID_MODEL_OUTPUT", "the provider's answer ends for an unknown reason")
+    return known[value]
+
+
 def assistant_sample(
     content: JsonValue, requests: Sequence[ActionRequest], finish: FinishReason, usage: Usage | None
 ) -> Sample:

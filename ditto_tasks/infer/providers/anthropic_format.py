@@ -6,7 +6,12 @@ from itertools import groupby
 
 from ditto_tasks.errors import InferError
 from ditto_tasks.infer.base import ModelRequest
-from ditto_tasks.infer.providers.answers import action_request, assistant_sample, reported_usage
+from ditto_tasks.infer.providers.answers import (
+    action_request,
+    assistant_sample,
+    finish_reason,
+    reported_usage,
+)
 from ditto_tasks.infer.text import message_text
 from ditto_tasks.infer.values import ActionDescriptor, ActionRequest, FinishReason, Message, Sample
 from ditto_tasks.json_values import JsonObject, JsonValue
@@ -31,7 +36,7 @@ def request_body(request: ModelRequest) -> JsonObject:
     """Return the request without model and messages; refuses what the format can't say."""
     wanted = request.generation
     if wanted.seed is not None:
-        raise InferError("INVALID_INPUT", "/generation/seed: the chosen provider has no seed")
+        raise InferError.invalid_input("/generation/seed", "the chosen provider has no seed")
     body: dict[str, JsonValue] = {
         "max_tokens": wanted.max_tokens or DEFAULT_MAX_TOKENS,
         "system": "\n\n".join(message_text(each) for each in request.messages if each.role == "system")
@@ -95,20 +100,12 @@ def sample_of(answer: JsonObject) -> Sample:
     blocks = answer.get("content")
     if not isinstance(blocks, list):
         raise InferError("INVALID_MODEL_OUTPUT", "the provider's answer has no content")
-    finish = _finish(answer.get("stop_reason"))
+    finish = finish_reason(answer.get("stop_reason"), _FINISH)
     known = [block for block in blocks if isinstance(block, dict)]
     requests = tuple(_action_requests(known, finish))
     texts = [block.get("text") for block in known if block.get("type") == "text"]
     content = "".join(text for text in texts if isinstance(text, str)) if texts else None
     return assistant_sample(content, requests, finish, reported_usage(answer.get("usage"), _USAGE))
-
-
-def _finish(value: JsonValue) -> FinishReason:
-    if value is None:
-        raise InferError("INCOMPLETE_MODEL_OUTPUT", "the provider's answer has no end")
-    if not isinstance(value, str) or value not in _FINISH:
-        raise InferError("INVALID_MODEL_OUTPUT", "the provider's answer ends for an unknown reason")
-    return _FINISH[value]
 
 
 def _action_requests(blocks: Iterable[JsonObject], finish: FinishReason) -> Iterable[ActionRequest]:

@@ -3,9 +3,13 @@
 from collections.abc import Iterable, Mapping
 from itertools import groupby
 
-from ditto_tasks.errors import InferError
 from ditto_tasks.infer.base import ModelRequest
-from ditto_tasks.infer.providers.answers import action_request, assistant_sample, reported_usage
+from ditto_tasks.infer.providers.answers import (
+    action_request,
+    assistant_sample,
+    finish_reason,
+    reported_usage,
+)
 from ditto_tasks.infer.text import content_text, message_text
 from ditto_tasks.infer.values import ActionDescriptor, ActionRequest, FinishReason, Message, Sample
 from ditto_tasks.json_values import JsonObject, JsonValue
@@ -96,7 +100,7 @@ def sample_of(chunks: Iterable[JsonObject]) -> Sample:
         parts += _candidate_parts(candidate)
         finish = candidate.get("finishReason") or finish
         usage = chunk.get("usageMetadata") or usage
-    reason = _finish(finish)
+    reason = finish_reason(finish, _FINISH)
     requests = tuple(_action_requests(parts, reason))
     texts = [part["text"] for part in parts if isinstance(part.get("text"), str) and not part.get("thought")]
     content = "".join(map(str, texts)) if texts else None
@@ -119,14 +123,6 @@ def _candidate_parts(candidate: JsonObject) -> list[JsonObject]:
     content = candidate.get("content")
     parts = content.get("parts") if isinstance(content, dict) else None
     return [part for part in parts if isinstance(part, dict)] if isinstance(parts, list) else []
-
-
-def _finish(value: JsonValue) -> FinishReason:
-    if value is None:
-        raise InferError("INCOMPLETE_MODEL_OUTPUT", "the provider's answer has no end")
-    if not isinstance(value, str) or value not in _FINISH:
-        raise InferError("INVALID_MODEL_OUTPUT", "the provider's answer ends for an unknown reason")
-    return _FINISH[value]
 
 
 def _action_requests(parts: Iterable[JsonObject], finish: FinishReason) -> Iterable[ActionRequest]:

@@ -8,6 +8,7 @@ from ditto_tasks.infer.base import ModelRequest
 from ditto_tasks.infer.providers.answers import (
     action_request,
     assistant_sample,
+    finish_reason,
     reported_usage,
 )
 from ditto_tasks.infer.text import message_text
@@ -93,19 +94,10 @@ def sample_of(answer: JsonObject) -> Sample:
     message = choice.get("message") if isinstance(choice, dict) else None
     if not isinstance(choice, dict) or not isinstance(message, dict):
         raise InferError("INVALID_MODEL_OUTPUT", "the provider's answer has no message")
-    finish = finish_reason(choice.get("finish_reason"))
+    finish = finish_reason(choice.get("finish_reason"), _FINISH)
     requests = tuple(_action_requests(message.get("tool_calls"), finish))
     content = message.get("content") or message.get("refusal")
     return assistant_sample(content, requests, finish, reported_usage(answer.get("usage"), _USAGE))
-
-
-def finish_reason(value: JsonValue) -> FinishReason:
-    """Return the reason in our words; an answer without one was cut off."""
-    if value is None:
-        raise InferError("INCOMPLETE_MODEL_OUTPUT", "the provider's answer has no end")
-    if not isinstance(value, str) or value not in _FINISH:
-        raise InferError("INVALID_MODEL_OUTPUT", "the provider's answer ends for an unknown reason")
-    return _FINISH[value]
 
 
 def _action_requests(calls: JsonValue, finish: FinishReason) -> Iterable[ActionRequest]:

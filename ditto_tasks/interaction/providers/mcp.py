@@ -19,12 +19,17 @@ from ditto_tasks.bounded_http import bounded_client
 from ditto_tasks.errors import DittoError, InteractionError
 from ditto_tasks.event_loop import LoopThread
 from ditto_tasks.interaction.base import ActionCall, ToolError, ToolOutput
-from ditto_tasks.interaction.mcp_answers import CapabilityKind, capability, limit_exceeded, tool_result
+from ditto_tasks.interaction.mcp_answers import (
+    MAX_CAPABILITIES,
+    CapabilityKind,
+    capability,
+    limit_exceeded,
+    tool_result,
+)
 from ditto_tasks.interaction.models import Capability
 from ditto_tasks.interaction.values import ToolCall
 
 MAX_PAGES = 100
-MAX_CAPABILITIES = 1_000
 T = TypeVar("T")
 
 
