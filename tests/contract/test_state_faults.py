@@ -12,6 +12,7 @@ from support.states import SCOPE, committing, context_of, ids_of, operation, ref
 from ditto_tasks.embedded import EmbeddedServer
 from ditto_tasks.errors import ContextError, OutcomeUnknown, StateBackendError
 from ditto_tasks.state.encoding import operations_key, state_key
+from ditto_tasks.state.lined import LinedContextStore
 from ditto_tasks.state.redis import RedisContextStore, StateClient, open_state_client, translated_errors
 
 SETTLE_MS = 300
@@ -39,11 +40,11 @@ def proxy(own_server: EmbeddedServer) -> Iterator[ReplyCutter]:
         yield running
 
 
-@pytest.fixture
-def store(proxy: ReplyCutter) -> Iterator[RedisContextStore]:
-    """A store behind the proxy, which gives up on an unreachable server soon."""
+@pytest.fixture(params=[RedisContextStore, LinedContextStore])
+def store(proxy: ReplyCutter, request: pytest.FixtureRequest) -> Iterator[RedisContextStore]:
+    """A store behind the proxy, as callers or as workers have it; an unreachable server is given up soon."""
     client = open_state_client(f"redis://127.0.0.1:{proxy.port}/2", timeout_ms=1_000)
-    yield RedisContextStore(client, settle_ms=SETTLE_MS)
+    yield request.param(client, settle_ms=SETTLE_MS)
     client.close()
 
 
@@ -89,6 +90,33 @@ def test_a_lost_reply_is_found_in_the_log(
     assert proxy.cuts == 1
     assert (done.version, done.replayed) == (stored.version, False)
     assert ids_of(stored.context) == ["a"]
+
+
+def test_a_write_without_a_log_is_never_sent_twice(store: RedisContextStore, proxy: ReplyCutter) -> None:
+    """A compare-and-set whose reply is cut is an error of the connection: again it would seem a conflict."""
+    first = store.compare_and_set(SCOPE, None, context_of("a"))
+    proxy.cut_reply_to(b"EVALSHA")
+    with pytest.raises(redis.ConnectionError):
+        store.compare_and_set(SCOPE, first.version, context_of("b"))
+    stored = store.get(SCOPE)
+    assert stored is not None
+    assert ids_of(stored.context) == ["b"]
+
+
+def test_a_workers_read_survives_its_connection(proxy: ReplyCutter) -> None:
+    """State and log are asked again, on a new connection, when one that was good breaks."""
+    client = open_state_client(f"redis://127.0.0.1:{proxy.port}/2", timeout_ms=1_000)
+    store = LinedContextStore(client, settle_ms=SETTLE_MS)
+    done = store.commit(SCOPE, operation("1"), expected_version=None, next=context_of("a"))
+    assert store.recall(SCOPE, operation("1")) is not None  # from now on the server knows its script
+    proxy.cut_reply_to(b"GET")
+    stored = store.get(SCOPE)
+    assert stored is not None
+    assert stored.version == done.version
+    proxy.cut_reply_to(b"EVALSHA")
+    assert store.recall(SCOPE, operation("1")) is not None
+    assert proxy.cuts == 2
+    client.close()
 
 
 def test_a_lost_request_leaves_the_state_untouched(
