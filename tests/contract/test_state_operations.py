@@ -163,8 +163,10 @@ def test_a_stale_owner_is_fenced(states: Backend) -> None:
 def test_a_refusal_carries_its_epoch(states: Backend) -> None:
     """A newer owner that only refused something fences older ones too."""
     store = states.store()
-    store.refuse(SCOPE, operation("1", epoch=2), code="CONTEXT_NOT_FOUND")
-    refused(lambda: commit(store, operation("2", epoch=1), "a"), "FENCED")
+    store.refuse(SCOPE, operation("1", epoch=10), code="CONTEXT_NOT_FOUND")
+    older = operation("2", epoch=9)  # as text it would be the newer one
+    refused(lambda: commit(store, older, "a"), "FENCED")
+    refused(lambda: store.refuse(SCOPE, older, code="MISSING_ITEM"), "FENCED")
 
 
 def test_a_stale_owner_learns_the_recorded_outcome(states: Backend) -> None:
@@ -185,11 +187,12 @@ def test_fencing_comes_before_the_version(states: Backend) -> None:
     refused(lambda: store.commit(SCOPE, stale, expected_version=None, next=context_of("b")), "FENCED")
 
 
-def test_an_equal_epoch_goes_on(states: Backend) -> None:
-    """Operations of one owner follow each other under one epoch."""
+def test_an_equal_or_newer_epoch_goes_on(states: Backend) -> None:
+    """Operations of one owner follow each other under one epoch, and those of the next under its own."""
     store = states.store()
     commit(store, operation("1", epoch=5), "a")
     assert commit(store, operation("2", epoch=5), "b").version
+    assert commit(store, operation("3", epoch=10), "c").version
 
 
 def test_a_stale_owner_is_fenced_after_800_later_operations(states: Backend) -> None:
