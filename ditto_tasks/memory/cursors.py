@@ -42,4 +42,4 @@ def read_cursor(cursor: str, digest: str, *, size: int) -> Position:
 
 
 def _refused() -> MemoryError:
-    return MemoryError("INVALID_INPUT", "/cursor: not a cursor of this query", {"path": "/cursor"})
+    return MemoryError.invalid_input("/cursor", "not a cursor of this query")

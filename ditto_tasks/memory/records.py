@@ -85,11 +85,5 @@ def new_ids(now_ms: int, count: int) -> Iterator[str]:
     start = int.from_bytes(os.urandom(8), "big") >> 2  # room to count up within the 62 free bits
     for number in range(count):
         tail = (start + number) & (2**62 - 1)
-        digits = f"{now_ms:012x}7{number >> 0 & 0xFFF:03x}{2**63 | tail:016x}"
+        digits = f"{now_ms:012x}7{number & 0xFFF:03x}{2**63 | tail:016x}"
         yield "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
-
-
-def text_to_embed(content: JsonValue) -> str | None:
-    """A text content, or the text of an object's `text`; None for a record without a vector."""
-    text = content.get("text") if isinstance(content, dict) else content
-    return text if isinstance(text, str) and text.strip() else None

@@ -21,7 +21,7 @@ class ScopedMemory:
 
     def __init__(self, store: Namespaced, namespace: str) -> None:
         if not namespace:
-            raise MemoryError("INVALID_INPUT", "namespace: must not be empty", {"path": "/namespace"})
+            raise MemoryError.invalid_input("/namespace", "must not be empty")
         confined = store.within(namespace)
         if not isinstance(confined, MemoryStore):
             raise TypeError("within() must give a MemoryStore")

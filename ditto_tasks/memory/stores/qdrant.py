@@ -8,12 +8,12 @@ the later one may learn of the conflict only after its other drafts were written
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, Self
 
-from ditto_tasks.cancellation import current_token
 from ditto_tasks.errors import MemoryError
 from ditto_tasks.json_values import JsonObject
+from ditto_tasks.memory.embedding import PREPROCESSING, query_vector, vectors_of
 from ditto_tasks.memory.erasure import TOMBSTONE_KEEP_MS, Subject, erased, subjects_of
 from ditto_tasks.memory.filters import MemoryFilter, parse_filter
 from ditto_tasks.memory.models import (
@@ -35,7 +35,6 @@ from ditto_tasks.memory.records import (
     new_ids,
     patched,
     same_record,
-    text_to_embed,
 )
 from ditto_tasks.memory.stores import qdrant_points as points
 from ditto_tasks.memory.stores.qdrant_answers import in_parts
@@ -45,12 +44,10 @@ from ditto_tasks.memory.stores.qdrant_collection import (
     models,
     open_collection,
 )
-from ditto_tasks.retrieval.answers import as_vector, checked_vectors
-from ditto_tasks.retrieval.base import EmbeddingProvider, Vector
+from ditto_tasks.retrieval.base import EmbeddingProvider
 
 VECTOR: Final = "content"  # the name of the one vector of a record
 PAGE: Final = 1_000  # points of one read
-PREPROCESSING: Final = "text-or-content.text/1"  # what of a content is embedded
 
 
 class QdrantMemoryStore:
@@ -112,7 +109,7 @@ class QdrantMemoryStore:
         if search.options:
             raise MemoryError.invalid_input("/options", "the strategy vector has no options")
         namespace, wanted = self._filter(search.filter)
-        vector = self._query_vector(search)
+        vector = query_vector(self._embedding, search.query, self._dimensions)
         if wanted is None:
             return []
         with errors_as("MEMORY_BACKEND_ERROR"):
@@ -264,7 +261,8 @@ class QdrantMemoryStore:
     def _upsert(self, records: Sequence[Stored], *, insert: bool) -> None:
         if not records:
             return
-        vectors = self._vectors([each.item for each in records])
+        contents = {each.item.id: each.item.content for each in records}
+        vectors = {} if self._embedding is None else vectors_of(self._embedding, contents, self._dimensions)
         structs = [
             models.PointStruct(
                 id=each.item.id,
@@ -276,23 +274,6 @@ class QdrantMemoryStore:
         mode = models.UpdateMode.INSERT_ONLY if insert else models.UpdateMode.UPSERT
         with errors_as("WRITE_UNCONFIRMED"):
             self._client.upsert(self._collection, structs, wait=True, update_mode=mode)
-
-    def _vectors(self, items: Sequence[MemoryItem]) -> Mapping[str, Vector]:
-        texts = {item.id: text for item in items if (text := text_to_embed(item.content)) is not None}
-        if self._embedding is None or not texts:
-            return {}
-        answer = self._embedding.embed(list(texts.values()), current_token())
-        return dict(zip(texts, checked_vectors(answer, len(texts), self._dimensions), strict=True))
-
-    def _query_vector(self, search: Search) -> Vector:
-        vector = as_vector(search.query)
-        if vector is None and isinstance(search.query, str) and search.query.strip():
-            if self._embedding is None:
-                raise MemoryError("SEARCH_UNAVAILABLE", "text cannot be searched for without an embedding")
-            (vector,) = checked_vectors(self._embedding.embed([search.query], current_token()), 1)
-        if vector is None or len(vector) != self._dimensions:
-            raise MemoryError.invalid_input("/query", f"must be text or {self._dimensions} numbers")
-        return vector
 
     def _filter(self, wire: JsonObject | None) -> tuple[str, MemoryFilter | None]:
         """The namespace that a call runs in and the filter; None where no record can pass it."""

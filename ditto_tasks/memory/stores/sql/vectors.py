@@ -10,17 +10,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ditto_tasks.cancellation import current_token
 from ditto_tasks.canonical import canonical_json
 from ditto_tasks.errors import MemoryError
 from ditto_tasks.json_values import JsonValue
-from ditto_tasks.memory.records import text_to_embed
+from ditto_tasks.memory.embedding import PREPROCESSING, query_vector, vectors_of
 from ditto_tasks.memory.stores.sql.core import Connection, text
 from ditto_tasks.memory.stores.sql.tables import Tables
-from ditto_tasks.retrieval.answers import as_vector, checked_vectors
 from ditto_tasks.retrieval.base import EmbeddingProvider, Vector
 
-PREPROCESSING: Final = "text-or-content.text/1"  # what of a content is embedded
 _CREATE: Final = """
     CREATE TABLE {table}_vectors (
         memory_id TEXT COLLATE "C" PRIMARY KEY REFERENCES {table} (id) ON DELETE CASCADE,
@@ -52,20 +49,11 @@ class Embedding:
 
     def embed(self, contents: Mapping[str, JsonValue]) -> dict[str, Vector]:
         """The vectors of those contents that have a text, by the names given."""
-        texts = {name: found for name, each in contents.items() if (found := text_to_embed(each)) is not None}
-        if not texts:
-            return {}
-        answer = self.provider.embed(list(texts.values()), current_token())
-        return dict(zip(texts, checked_vectors(answer, len(texts), self.dimensions), strict=True))
+        return vectors_of(self.provider, contents, self.dimensions)
 
     def query(self, query: JsonValue) -> Vector:
         """A query's vector: numbers are taken as they are, text is embedded."""
-        vector = as_vector(query)
-        if vector is None and isinstance(query, str) and query.strip():
-            (vector,) = checked_vectors(self.provider.embed([query], current_token()), 1)
-        if vector is None or len(vector) != self.dimensions:
-            raise MemoryError.invalid_input("/query", f"must be text or {self.dimensions} numbers")
-        return vector
+        return query_vector(self.provider, query, self.dimensions)
 
 
 def create_vectors(connection: Connection, tables: Tables, embedding: Embedding) -> None:
