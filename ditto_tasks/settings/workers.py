@@ -30,14 +30,14 @@ class Cache(Group):
 
 
 class LocalCache(Group):
-    """How contexts are kept in the memory of one process."""
+    """How contexts are kept in the memory of one process, for a program that opens such a store."""
 
     ttl_ms: Milliseconds = 3_600_000
     max_entries: Positive = 1_000
 
 
 class Queue(Group):
-    """The operation queue of in-process calls."""
+    """The operation queue of in-process calls, for a program that opens one."""
 
     max_pending: Positive = 1_024
 
@@ -195,14 +195,14 @@ class Embedding(Group):
 
 
 class Hybrid(Group):
-    """Reciprocal rank fusion."""
+    """Reciprocal rank fusion, for an extension that makes a HybridProvider."""
 
     candidate_limit: Limit = 100
     rrf_k: Positive = 60
 
 
 class Rerank(Group):
-    """The pool that a reranker sees."""
+    """The pool that a reranker sees, for an extension that makes a RerankProvider."""
 
     candidate_limit: Limit = 100
 
