@@ -3,12 +3,14 @@
 A new command is a file in this folder and one line in COMMANDS.
 """
 
+import sys
 from importlib import import_module
+from pathlib import Path
 from typing import Final
 
 import click
 
-from ditto_tasks.errors import DittoError
+from ditto_tasks.errors import DittoError, StateBackendError
 
 # name -> module:attribute, imported when the command is run or its help is shown
 COMMANDS: Final = {
@@ -27,6 +29,8 @@ COMMANDS: Final = {
     "shards": "ditto_tasks.cli.shards:shards",
     "up": "ditto_tasks.cli.up:up",
 }
+
+DOCTOR: Final = "`ditto doctor` asks every server and says what to do"
 
 
 class LazyGroup(click.Group):
@@ -47,6 +51,8 @@ class LazyGroup(click.Group):
         """Run the command; what this package raises on purpose becomes one line and exit code 1."""
         try:
             return super().invoke(ctx)
+        except StateBackendError as exc:
+            raise click.ClickException(f"{exc}; {DOCTOR}") from exc
         except DittoError as exc:
             raise click.ClickException(str(exc)) from exc
 
@@ -58,5 +64,6 @@ def celery_group() -> None:
 
 
 def main() -> None:
-    """The `ditto` program."""
+    """The `ditto` program; as `celery` does, it finds modules in the directory in which it is started."""
+    sys.path.append(str(Path.cwd()))
     celery_group(prog_name="ditto")

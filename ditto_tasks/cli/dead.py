@@ -7,10 +7,9 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import click
-from rich.console import Console
-from rich.table import Table
 
 from ditto_tasks.cli.deployment import OpenDeployment, open_deployment
+from ditto_tasks.pipelines.run_words import plain
 from ditto_tasks.worker.dead_letters import DeadLetter, letters
 from ditto_tasks.worker.dead_letters import drop as drop_letter
 from ditto_tasks.worker.dead_letters import retry as retry_letter
@@ -31,11 +30,10 @@ def list_letters(*, queue: str | None, as_json: bool) -> None:
     """Show all dead letters."""
     with open_deployment() as deployment:
         found = list(letters(deployment.broker, [queue] if queue else deployment.queues()))
-    if as_json:
-        for letter in found:
-            click.echo(json.dumps(_shown(letter)))
-    else:
-        Console().print(_table(found))
+    for letter in found:
+        click.echo(json.dumps(_shown(letter)) if as_json else _drawn(letter))
+    if not found:
+        click.echo("there are no dead letters", err=True)
 
 
 def _shown(letter: DeadLetter) -> dict[str, object]:
@@ -43,20 +41,15 @@ def _shown(letter: DeadLetter) -> dict[str, object]:
     return {**{name: getattr(letter, name) for name in names}, "has_message": letter.message is not None}
 
 
-def _table(found: list[DeadLetter]) -> Table:
-    table = Table("id", "queue", "node", "scope", "code", "deaths", "bytes", "can be sent again")
-    for letter in found:
-        table.add_row(
-            letter.id,
-            letter.queue,
-            letter.node or "-",
-            (letter.scope_hash or "-").removeprefix("scope:")[:12],
-            letter.code,
-            str(letter.deaths),
-            str(letter.size),
-            "yes" if letter.message is not None else "no",
-        )
-    return table
+def _drawn(letter: DeadLetter) -> str:
+    """Two lines of at most 80 columns: id and code are copied from here, so they are never cut."""
+    again = "can be sent again" if letter.message is not None else "cannot be sent again"
+    about = [letter.queue, f"{letter.size} bytes", f"{letter.deaths} deaths"]
+    if letter.scope_hash is not None:
+        about.append(f"scope {letter.scope_hash.removeprefix('scope:')[:12]}")
+    if letter.node is not None:
+        about.insert(0, plain(letter.node))
+    return f"{plain(letter.id)}  {letter.code}, {again}\n    {', '.join(about)}"
 
 
 @dead.command()
@@ -69,7 +62,7 @@ def retry(*, ids: tuple[str, ...], everything: bool) -> None:
 
 @dead.command()
 @click.argument("ids", nargs=-1)
-@click.option("--all", "everything", is_flag=True)
+@click.option("--all", "everything", is_flag=True, help="All there are.")
 def drop(*, ids: tuple[str, ...], everything: bool) -> None:
     """Delete dead letters."""
     _each("dropped", drop_letter, ids, everything=everything)

@@ -74,9 +74,10 @@ ANSWER_S: Final = 120.0
 @click.option("--question", default=QUESTION, show_default=True, help="What to ask about them.")
 @click.option("--budget", default=BUDGET_TOKENS, show_default=True, help="Tokens that may be selected.")
 def demo(docs: Path | None, question: str, budget: int) -> None:
-    """Ask a question about a folder of texts: memory search, context update, selection, inference.
+    """Answer a question about a folder of texts; show each step.
 
-    Everything runs as Celery tasks on an embedded server; nothing is left running, also after Ctrl-C.
+    It is a search of memory, an update of the context, a selection and an inference, all as Celery tasks on
+    an embedded server. Nothing is left running, also after Ctrl-C.
     """
     stop_request = StopRequest().install()
     console = Console(width=None if sys.stdout.isatty() else WIDTH)

@@ -13,7 +13,10 @@ COLOURS = {"ok": "green", "warning": "yellow", "wrong": "red"}
 
 @click.command()
 def doctor() -> None:
-    """Ask every service and say what is wrong and what to do; exit code 1 if anything is wrong."""
+    """Ask every service; say what is wrong and what to do.
+
+    The exit code is 1 if anything is wrong, and 0 if there are warnings only.
+    """
     settings = load_settings()
     wrong = False
     for finding in chain(findings(settings), deployment_findings(settings)):

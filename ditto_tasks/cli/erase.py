@@ -1,5 +1,6 @@
 """`ditto erase`: remove all that is kept of a session or tenant, and prove it."""
 
+import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, cast
@@ -8,6 +9,7 @@ import click
 
 from ditto_tasks.cli.deployment import open_deployment
 from ditto_tasks.cli.record_erasure import RecordErasure
+from ditto_tasks.errors import SettingsError
 from ditto_tasks.memory.erasure import Subject
 from ditto_tasks.memory.opening import memory_is_configured, open_store
 from ditto_tasks.settings import Settings, load_settings
@@ -24,8 +26,9 @@ Counts = dict[str, int]
 @click.command()
 @click.option("--session", help="The session's id, as scopes name it.")
 @click.option("--tenant", help="The tenant's name: all of its sessions and its memories.")
-def erase(session: str | None, tenant: str | None) -> None:
-    """Erase a session or tenant and print what is left, counted again afterwards.
+@click.option("--yes", is_flag=True, help="Do not ask. Only a terminal is asked.")
+def erase(*, session: str | None, tenant: str | None, yes: bool) -> None:
+    """Erase a session or tenant; print what is left, counted again.
 
     Calls and writes that come later are refused with ERASED for a week.
     """
@@ -34,6 +37,9 @@ def erase(session: str | None, tenant: str | None) -> None:
     if tenant is not None and not is_tenant(tenant):
         raise click.UsageError("a tenant's name is letters, digits, '.', '_' and '-'")
     settings, subject = load_settings(), ContextSubject(session, tenant)
+    _tell_what_is_not_there(settings)
+    if not yes and sys.stdin.isatty():
+        click.confirm("Erase it? Nothing brings it back", abort=True)
     before, after = Counts(), Counts()
     for old, new in (
         erase_records(settings, subject),  # first: they tell which tasks are to stop
@@ -46,6 +52,20 @@ def erase(session: str | None, tenant: str | None) -> None:
         click.echo(f"{kind:20} {count:8} -> {after[kind]}")
     if any(after.values()):
         raise click.ClickException("not all of it is gone; run the command again")
+
+
+def _tell_what_is_not_there(settings: Settings) -> None:
+    """Name the stores that no variable names, since nothing is erased there; SettingsError if that is all."""
+    stores = {
+        "DITTO_BROKER_URL": settings.connections.broker_url is not None,
+        "DITTO_WORKER_CONTEXT_REDIS_URL": settings.connections.context_redis_url is not None,
+        "DITTO_WORKER_MEMORY_URL": memory_is_configured(settings),
+    }
+    if not any(stores.values()):
+        raise SettingsError("INVALID_SETTINGS", f"{', '.join(stores)}: none is set, so nothing can be erased")
+    for variable, there in stores.items():
+        if not there:
+            click.echo(f"{variable} is not set: nothing is erased there", err=True)
 
 
 def erase_records(settings: Settings, subject: ContextSubject) -> tuple[Counts, Counts]:

@@ -8,7 +8,7 @@ from typing import Final
 
 import click
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 from ditto_tasks.canonical import canonical_json
 from ditto_tasks.celery import create_app
@@ -56,7 +56,10 @@ def explain(
     content: bool,
     as_json: bool,
 ) -> None:
-    """Tell of each item of a session's context why it would stay or go, with the arithmetic."""
+    """Say why each item of a session would be kept or dropped.
+
+    SELECT or COMPRESS is run on the stored context with all its arithmetic, and nothing is changed.
+    """
     scope = _scope(session, turn, invocation)
     asked: dict[str, object] = {"maxItems" if compress else "limit": limit, "maxTokens": max_tokens}
     if not compress:
@@ -113,8 +116,10 @@ def _read(opened: OpenContext, scope: Scope) -> Context:
 def _draw(receipt: SelectionReceipt, context: Context, *, content: bool) -> None:
     items = {item.id: item for item in context.items}
     spent = f", {receipt.tokens} of {receipt.budget} tokens" if receipt.budget is not None else ""
-    about = f"{receipt.node} {receipt.strategy}: {receipt.items} of {receipt.limit} items{spent}; replayed"
-    table = Table("item", "role", "", "reason", "score", "tokens", "used", *(["begins"] if content else []))
+    about = f"{receipt.node} {receipt.strategy}: {receipt.items} of {receipt.limit} items{spent}; confirmed"
+    numbers = ("score", "tokens", "used")
+    begins = ["begins"] if content else []
+    table = Table(Column("item", overflow="fold"), "role", "", "reason", *numbers, *begins)
     for entry in receipt.entries:
         item = items.get(entry.id)
         table.add_row(entry.id, _role(item), *_cells(entry), *([_preview(item)] if content else []))

@@ -17,7 +17,10 @@ from ditto_tasks.worker.leases import LOOP_STALL_S
     "--worker", "hostname", help="Celery's name of the worker; otherwise every worker on this machine."
 )
 def health(*, hostname: str | None) -> None:
-    """Exit code 0 if the worker holds shards, its loop ticks and the state store is reachable, else 1."""
+    """Exit code 0 if this machine's worker does its work, else 1.
+
+    It does if it holds shards, its loop ticks and the state store is reachable.
+    """
     with open_deployment() as deployment:
         troubles = list(_troubles(deployment, hostname))
     for trouble in troubles:

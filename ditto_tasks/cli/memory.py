@@ -14,7 +14,10 @@ def memory() -> None:
 
 @memory.command()
 def init() -> None:
-    """Create the memory database's tables, or bring them to this version; safe to repeat."""
+    """Create the memory database's tables, or renew them.
+
+    After it they are of this version. It is safe to repeat.
+    """
     store = open_store(load_settings())
     if not isinstance(store, SqlMemoryStore):
         store.close()

@@ -28,7 +28,10 @@ SLOW_S: Final = 10  # a caller that does not say what it wants holds its thread 
 )
 @click.option("--once", is_flag=True, help="Print the metrics and end.")
 def metrics(*, host: str, port: int, once: bool) -> None:
-    """Serve the deployment's metrics at /metrics; DITTO_METRICS_BASIC_AUTH is the credential."""
+    """Serve the deployment's metrics at /metrics.
+
+    Whoever asks sends the credential DITTO_METRICS_BASIC_AUTH.
+    """
     with open_deployment() as deployment:
 
         def read() -> bytes:

@@ -5,10 +5,13 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
+from kombu.exceptions import OperationalError
+from redis.exceptions import AuthenticationError
+
 from ditto_tasks.celery import DittoCelery, create_app
 from ditto_tasks.embedded import MINIMUM_VERSION
 from ditto_tasks.errors import DittoError
-from ditto_tasks.memory.opening import without_vectors
+from ditto_tasks.memory.opening import memory_is_configured, without_vectors
 from ditto_tasks.settings import Settings, check_visibility_timeout, unknown_variables
 from ditto_tasks.state.redis import open_state_client
 
@@ -17,6 +20,10 @@ POLICY: Final = "maxmemory-policy"
 PROBE_TIMEOUT_MS: Final = 3_000  # a person waits
 
 _MEMORY_REMEDY: Final = "start the database or correct DITTO_WORKER_MEMORY_URL"
+_NO_MEMORY_REMEDY: Final = "set DITTO_WORKER_MEMORY_URL, for example to sqlite:///memory.db"
+_EXTENSION_REMEDY: Final = (
+    "correct DITTO_EXTENSIONS; the module has to be installed, in PYTHONPATH or in this directory"
+)
 _MEMORY_REMEDIES: Final = {"SCHEMA_OUTDATED": "run `ditto memory init`"}
 
 
@@ -41,7 +48,7 @@ def findings(settings: Settings) -> Iterator[Finding]:
     yield from _server("broker", "DITTO_BROKER_URL", lambda: _broker_answers(app))
     yield from _server("results", "DITTO_RESULT_BACKEND_URL", lambda: _result_answers(app))
     yield from _contexts(settings)
-    yield _memory(app)
+    yield from _services(app)
     yield from _vectors(settings)
 
 
@@ -107,6 +114,9 @@ def _server(subject: str, variable: str, ask: Callable[[], Answers]) -> Iterator
     try:
         answers = ask()
     except Exception as exc:  # noqa: BLE001 -- whatever the driver raises means "not reachable"
+        if _is_refusal(exc):
+            yield Finding(subject, "wrong", "refuses user and password", f"correct those in {variable}")
+            return
         remedy = f"start the server or correct {variable}; `ditto up` runs one for development"
         yield Finding(subject, "wrong", f"does not answer ({type(exc).__name__})", remedy)
         return
@@ -114,6 +124,12 @@ def _server(subject: str, variable: str, ask: Callable[[], Answers]) -> Iterator
     if answers.version < MINIMUM_VERSION:
         yield Finding(subject, "wrong", "is older than 6.2", "use Redis >= 6.2 or Valkey")
     yield from _eviction(subject, answers.policy)
+
+
+def _is_refusal(problem: Exception) -> bool:
+    """Whether the server is there and does not know the user; kombu wraps what its driver raised."""
+    cause = problem.__cause__ if isinstance(problem, OperationalError) else problem
+    return isinstance(cause, AuthenticationError)
 
 
 def _eviction(subject: str, policy: str | None) -> Iterator[Finding]:
@@ -134,13 +150,24 @@ def _vectors(settings: Settings) -> Iterator[Finding]:
         yield Finding("vectors", "warning", text, remedy)
 
 
+def _services(app: DittoCelery) -> Iterator[Finding]:
+    """The application's extensions, and the memory, which may be one of theirs."""
+    try:
+        app.dependencies.bindings()
+        yield _memory(app)
+    except DittoError as exc:
+        yield Finding("extensions", "wrong", exc.message, _EXTENSION_REMEDY)
+    finally:
+        app.dependencies.close()
+
+
 def _memory(app: DittoCelery) -> Finding:
     try:
         app.dependencies.memory().ping()
     except DittoError as exc:
+        if exc.code == "INVALID_SETTINGS" and not memory_is_configured(app.settings):
+            return Finding("memory", "warning", "none is configured; its calls will fail", _NO_MEMORY_REMEDY)
         return Finding("memory", "wrong", exc.message, _MEMORY_REMEDIES.get(exc.code, _MEMORY_REMEDY))
     except Exception as exc:  # noqa: BLE001 -- a driver's error; its text may hold a credential
         return Finding("memory", "wrong", f"does not answer ({type(exc).__name__})", _MEMORY_REMEDY)
-    finally:
-        app.dependencies.close()
     return Finding("memory", "ok", "answers")

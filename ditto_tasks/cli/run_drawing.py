@@ -63,24 +63,27 @@ def drawn(run: RunView, *, everything: bool = False) -> RenderableType:
 
 
 def listing(runs: Sequence[RunSummary], now_ms: int) -> Table:
-    """Runs in a table."""
+    """Runs in a table, the code of one that failed below its id: nothing of them is cut at 80 columns."""
     table = Table(box=None, padding=(0, 1), pad_edge=False)
-    table.add_column("run", no_wrap=True)  # it is copied from here, so it is never cut
+    table.add_column("run", no_wrap=True)
     table.add_column("what", overflow="fold", min_width=WHAT_PLACES)
     for name in ("state", "nodes", "age"):
         table.add_column(name, no_wrap=True)
-    table.add_column("error", overflow="ellipsis")
     for run in runs:
         total = "?" if run.total is None else str(run.total)
         table.add_row(
-            Text(plain(run.id)),
+            _named(run),
             Text(_what(run)),
             Text(run.state, RUN_STYLES[run.state]),
             f"{run.settled}/{total}",
             elapsed(now_ms - run.opened_ms),
-            Text(plain(run.code or "")),
         )
     return table
+
+
+def _named(run: RunSummary) -> Text:
+    name = Text(plain(run.id))
+    return name if run.code is None else name.append(f"\n  {plain(run.code)}", "red")
 
 
 def _what(run: RunSummary) -> str:

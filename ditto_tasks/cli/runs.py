@@ -32,7 +32,10 @@ PAGE: Final = 200
 
 @click.group()
 def runs() -> None:
-    """List, show, cancel and resume answers, flows, graphs and loops."""
+    """List, show, cancel and resume runs.
+
+    Every answer, flow, graph and loop is one.
+    """
 
 
 @runs.command("list")
@@ -121,7 +124,10 @@ def _write(path: Path, text: str) -> None:
 @runs.command()
 @click.argument("run_id", metavar="RUN")
 def cancel(*, run_id: str) -> None:
-    """Stop a run: nothing new begins, what is at work is asked to end, what was done stands."""
+    """Stop a run.
+
+    Nothing new begins, what is at work is asked to end, and what was done stands.
+    """
     with _open() as app:
         run = view_of(app, run_id)
         if run.state != "running":
@@ -134,7 +140,10 @@ def cancel(*, run_id: str) -> None:
 @click.argument("run_id", metavar="RUN")
 @click.option("--timeout", type=duration, help="Until its new deadline, such as 10m.")
 def resume(*, run_id: str, timeout: int | None) -> None:
-    """Let a graph or loop that failed or was cancelled go on; what was settled is not done again."""
+    """Let a graph or loop go on that failed or was cancelled.
+
+    What was settled is not done again.
+    """
     with _open() as app:
         resume_run(app, view_of(app, run_id), timeout)
     click.echo(f"{run_id} goes on")

@@ -11,7 +11,8 @@ from typing import Final
 import click
 from rich.bar import Bar
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
+from rich.text import Text
 
 from ditto_tasks.canonical import canonical_json, scope_key
 from ditto_tasks.cli.choosing import open_sessions, prefix_of
@@ -62,7 +63,7 @@ def list_sessions(*, match: str | None, tenant: str | None, limit: int, as_json:
 @click.option("--invocation", help="The scope's invocation id.")
 @click.option("--content", is_flag=True, help="Show what the items say, too.")
 def show(*, session: str, turn: str | None, invocation: str | None, content: bool) -> None:
-    """Draw the context of SESSION: its items, tokens, age and time to live."""
+    """Draw SESSION's context: items, tokens, age, time to live."""
     scope = _scope(session, turn, invocation)
     with _open_index() as (index, settings):
         stored, left_ms = index.read(scope)
@@ -96,16 +97,19 @@ def delete(
         else:
             scopes = [entry.scope for entry in index.scopes(prefix_of(match, tenant))]
         if not yes:
-            click.confirm(f"Delete {len(scopes)} contexts?", abort=True)
+            click.confirm(f"Delete {_contexts(len(scopes))}?", abort=True)
         deleted = sum(index.forget(scope) for scope in scopes)
-    click.echo(f"{deleted} contexts deleted")
+    click.echo(f"{_contexts(deleted)} deleted")
     if session is not None and not deleted:
         raise DittoError("CONTEXT_NOT_FOUND", "the session has no context")
 
 
 @sessions.command()
 def reindex() -> None:
-    """Rebuild the index from the records, after a restore or a lost write."""
+    """Rebuild the index from the records.
+
+    It is needed after a restore or a lost write.
+    """
     with _open_index() as (index, settings):
         found = index.reindex(default_ttl_ms=settings.context.cache.ttl_ms)
     click.echo(f"{found.named} sessions named")
@@ -119,13 +123,18 @@ def _open_index() -> Iterator[tuple[ScopeIndex, Settings]]:
         yield batch.index(), batch.settings
 
 
+def _contexts(count: int) -> str:
+    return "1 context" if count == 1 else f"{count} contexts"
+
+
 def _scope(session: str, turn: str | None, invocation: str | None) -> Scope:
     ids = {"sessionId": session, "turnId": turn, "invocationId": invocation}
     return Scope.parse({name: value for name, value in ids.items() if value is not None})
 
 
 def _table(found: list[IndexedScope], now_ms: int, ttl_ms: int) -> Table:
-    table = Table("session", "turn", "invocation", "scope", "age", "lives for")
+    names = (Column(name, overflow="fold") for name in ("session", "turn", "invocation"))  # they are copied
+    table = Table(*names, "scope", "age", "lives for")
     for entry in found:
         scope, left_ms = entry.scope, max(0, entry.expires_ms - now_ms)
         table.add_row(
@@ -144,7 +153,7 @@ def _draw(scope: Scope, stored: StoredContext, left_ms: int, settings: Settings,
     costs = [estimated_tokens(item.inline_bytes) for item in items]
     age = "unknown" if left_ms < 0 else shown(max(0, settings.context.cache.ttl_ms - left_ms))
     about = Table.grid(padding=(0, 2))
-    about.add_row("scope", scope_key(scope))
+    about.add_row("scope", Text(scope_key(scope), overflow="fold"))
     about.add_row("items", f"{len(items)} of {policy.max_items}", _bar(len(items), policy.max_items))
     about.add_row("tokens", *_budget(sum(costs), policy.max_tokens))
     about.add_row("age", age)
@@ -163,7 +172,7 @@ def _budget(tokens: int, ceiling: int | None) -> tuple[str, Bar | str]:
 
 
 def _items(items: tuple[ContextItem, ...], costs: list[int], *, content: bool) -> Table:
-    table = Table("item", "tokens", "share", *(["content"] if content else []))
+    table = Table(Column("item", overflow="fold"), "tokens", "share", *(["content"] if content else []))
     for item, cost in zip(items, costs, strict=True):
         table.add_row(item.id, str(cost), _bar(cost, max(costs)), *([_text(item)] if content else []))
     return table

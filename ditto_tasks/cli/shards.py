@@ -9,7 +9,7 @@ from typing import Final
 
 import click
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 from ditto_tasks.cli.deployment import OpenDeployment, open_deployment
 from ditto_tasks.errors import DittoError
@@ -25,7 +25,7 @@ POLL_S: Final = 0.2
 @click.option("--busy", is_flag=True, help="Only shards in which something waits, runs or is dead.")
 @click.pass_context
 def shards(context: click.Context, *, as_json: bool, busy: bool) -> None:
-    """Show owner, epoch, depth and the oldest message of each shard."""
+    """Show who owns each shard and what waits in it."""
     if context.invoked_subcommand is not None:
         return
     with open_deployment() as deployment:
@@ -55,7 +55,7 @@ def drain(*, timeout_s: float) -> None:
 @shards.command()
 @click.argument("count", type=click.IntRange(1, 4096))
 def resize(*, count: int) -> None:
-    """Give the deployment COUNT shards; refused while any shard holds a message.
+    """Give the deployment COUNT shards, if none holds a message.
 
     Workers that run with another count stop by themselves. Change runtime.shards.count, then start
     workers and senders anew.
@@ -70,7 +70,7 @@ def resize(*, count: int) -> None:
 @click.argument("shard", type=click.IntRange(min=0))
 @click.confirmation_option(prompt="Drop all messages that wait in this shard?")
 def purge(*, shard: int) -> None:
-    """Drop all messages that wait in SHARD; their callers get the error PURGED."""
+    """Drop what waits in SHARD; its callers get the error PURGED."""
     with open_deployment() as deployment:
         deployment.check_shard(shard)
         dropped = purge_shard(deployment.app, deployment.broker, shard)
@@ -82,7 +82,8 @@ def _rows(deployment: OpenDeployment) -> list[ShardRow]:
 
 
 def _table(rows: list[ShardRow]) -> Table:
-    table = Table("shard", "owner", "epoch", "waiting", "running", "head's scope", "oldest", "deaths", "dead")
+    owner = Column("owner", overflow="fold")
+    table = Table("shard", owner, "epoch", "waiting", "running", "head's scope", "oldest", "deaths", "dead")
     for row in rows:
         table.add_row(
             str(row.shard),

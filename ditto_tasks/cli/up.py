@@ -47,7 +47,16 @@ class Stack:
     "--flower-port", default=FLOWER_PORT, show_default=True, help="Port of Flower; a free one if taken."
 )
 @click.option("--concurrency", type=click.IntRange(min=1), help="Tasks that the worker runs at a time.")
-def up(directory: Path | None, flower_port: int, concurrency: int | None) -> None:
+@click.option(
+    "-A",
+    "--app",
+    "application",
+    metavar="APP",
+    default="ditto_tasks",
+    show_default=True,
+    help="What the worker serves, as `celery -A` takes it: an application with nodes of your own.",
+)
+def up(directory: Path | None, flower_port: int, concurrency: int | None, application: str) -> None:
     """Run a server, a worker and Flower until Ctrl-C.
 
     The server is an embedded one unless DITTO_BROKER_URL names another. Nothing stays behind.
@@ -61,7 +70,7 @@ def up(directory: Path | None, flower_port: int, concurrency: int | None) -> Non
         _prepare_memory(variables)
         running = Stack(place, variables, free_port(flower_port), _credential(settings))
         children = stack.enter_context(Children(stop_request))
-        _start(children, running, concurrency)
+        _start(children, running, application, concurrency)
         _announce(running)
         ended = children.wait()
     if ended is not None:
@@ -114,8 +123,8 @@ def free_port(wanted: int) -> int:
     raise click.ClickException("no free port for Flower")
 
 
-def _start(children: Children, running: Stack, concurrency: int | None) -> None:
-    worker = ["-m", "celery", "-A", "ditto_tasks", "worker", "--loglevel", "INFO", "--task-events"]
+def _start(children: Children, running: Stack, application: str, concurrency: int | None) -> None:
+    worker = ["-m", "celery", "-A", application, "worker", "--loglevel", "INFO", "--task-events"]
     if concurrency is not None:
         worker += ["--concurrency", str(concurrency)]
     children.start("worker", worker, child_environment(running.variables))

@@ -6,6 +6,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from ditto_tasks.cli import COMMANDS, celery_group
+from ditto_tasks.cli.up import free_port
 from ditto_tasks.embedded import EmbeddedServer
 
 SECRET = "hunter2-canary"
@@ -78,6 +79,30 @@ def test_what_cannot_be_reached_is_named_without_its_credential(monkeypatch: pyt
     assert SECRET not in result.output
     for name in ("BROKER_URL", "RESULT_BACKEND_URL", "WORKER_CONTEXT_REDIS_URL", "WORKER_MEMORY_URL"):
         assert f"DITTO_{name}" in result.output
+
+
+def test_a_refused_credential_is_not_called_an_absent_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that answers and does not know the user: the variable whose credential is wrong is named."""
+    with EmbeddedServer(extra_args=["--port", str(port := free_port(0))]):
+        address = f"nobody:{SECRET}@127.0.0.1:{port}"
+        names = ("BROKER_URL", "RESULT_BACKEND_URL", "WORKER_CONTEXT_REDIS_URL")
+        urls = {f"DITTO_{name}": f"redis://{address}/{db}" for db, name in enumerate(names)}
+        result = doctor(monkeypatch, urls)
+    assert (result.exit_code, SECRET in result.output) == (1, False)
+    for subject, name in zip(("broker", "results", "contexts"), urls, strict=True):
+        assert f"{subject}: refuses user and password\n         -> correct those in {name}" in result.output
+
+
+def test_no_memory_is_a_warning(
+    monkeypatch: pytest.MonkeyPatch, server: EmbeddedServer, tmp_path: Path
+) -> None:
+    """Like contexts, memory may be left out by those who need none; the variable is named."""
+    variables = connections(server, tmp_path)
+    del variables["DITTO_WORKER_MEMORY_URL"]
+    result = doctor(monkeypatch, variables)
+    assert result.exit_code == 0, result.output
+    assert "warning  memory: none is configured" in result.output
+    assert "set DITTO_WORKER_MEMORY_URL" in result.output
 
 
 def test_a_misspelt_variable_is_pointed_out(

@@ -14,19 +14,22 @@ from pathlib import Path
 import pytest
 from support.polling import eventually
 
+from ditto_tasks import Ditto, load_settings
+
 START_S = 60.0  # two Python processes import Celery on a busy machine
 
 
 class Up:
     """A running `ditto up` whose output goes to a file."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *options: str) -> None:
         self.log = folder / "up.log"
         variables = {name: value for name, value in os.environ.items() if not name.startswith("DITTO_")}
         command = ["-m", "ditto_tasks", "up", "--directory", str(folder / "data"), "--concurrency", "2"]
+        command += options
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-u", *command], stdout=log, stderr=log, env=variables
+                [sys.executable, "-u", *command], stdout=log, stderr=log, env=variables, cwd=folder
             )
 
     def said(self, pattern: str) -> re.Match[str]:
@@ -87,6 +90,31 @@ def test_up_runs_the_stack_and_ctrl_c_ends_all_of_it(up: Up) -> None:
     up.process.send_signal(signal.SIGINT)
     assert up.process.wait(40) == 0
     eventually(lambda: not children & processes().keys())
+
+
+APPLICATION = """
+from ditto_tasks.celery import create_app
+from ditto_tasks.nodes import NodeType
+
+HANDLERS = {"TEXT.COUNT": lambda call: {"words": len(call.wire["text"].split())}}
+app = create_app(nodes=[NodeType("TEXT.COUNT", "TEXT", handlers="counting")])
+"""
+
+
+def test_up_serves_an_application_with_nodes_of_its_own(tmp_path: Path) -> None:
+    """With -A the one worker knows the application's nodes, and a client in another shell calls them."""
+    (tmp_path / "counting.py").write_text(APPLICATION, "utf-8")
+    running = Up(tmp_path, "-A", "counting")
+    try:
+        running.said(r"celery@\S+ ready")
+        exports = dict(re.findall(r"export (\w+)='(.*)'", running.text()))
+        with Ditto(load_settings(None, exports)) as client:
+            assert client.invoke("TEXT.COUNT", {"text": "one two"}).get(timeout=20) == {"words": 2}
+        running.process.send_signal(signal.SIGINT)
+        assert running.process.wait(40) == 0
+    finally:
+        running.process.kill()
+        running.process.wait()
 
 
 def test_a_killed_up_takes_everything_with_it(up: Up) -> None:

@@ -64,7 +64,7 @@ def run(env: dict[str, str], *arguments: str) -> Result:
 def numbers(shown: Result) -> dict[str, tuple[int, int]]:
     """kind -> (before, after) of the printed proof."""
     assert shown.exit_code == 0, shown.output
-    rows = [line.rsplit(maxsplit=3) for line in shown.output.splitlines()]
+    rows = [line.rsplit(maxsplit=3) for line in shown.stdout.splitlines()]
     return {kind: (int(before), int(after)) for kind, before, _, after in rows}
 
 

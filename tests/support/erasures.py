@@ -39,5 +39,5 @@ def erase(running: Deployment, *arguments: str) -> dict[str, tuple[int, int]]:
     """kind -> (before, after) of the proof that the command prints."""
     shown = CliRunner().invoke(celery_group, ["erase", *arguments], env=dict(running.variables))
     assert shown.exit_code == 0, shown.output
-    rows = [line.rsplit(maxsplit=3) for line in shown.output.splitlines()]
+    rows = [line.rsplit(maxsplit=3) for line in shown.stdout.splitlines()]
     return {kind: (int(before), int(after)) for kind, before, _, after in rows}

@@ -86,14 +86,14 @@ def test_a_listing_says_how_far_runs_have_come() -> None:
             settled=2,
         ),
     ]
-    rows = shown(listing(runs, OPENED_MS + 60_000)).splitlines()[1:3]
-    first, second = (" ".join(row.split()) for row in rows)
-    assert first == "r1 graph [red]x[/red] failed 3/10 1 min NO_LUCK"
+    rows = shown(listing(runs, OPENED_MS + 60_000)).splitlines()[1:4]
+    first, code, second = (" ".join(row.split()) for row in rows)
+    assert (first, code) == ("r1 graph [red]x[/red] failed 3/10 1 min", "NO_LUCK")
     assert second == "r2 flow react running 2/? 1 min"
 
 
 def test_a_listed_id_can_be_copied() -> None:
-    """On a terminal of 80 columns a run's id is on one line."""
+    """On a terminal of 80 columns a run's id is on one line, and so is its code."""
     identity = "0b6f7a1e-1111-4222-8333-abcdefabcdef"
     run = RunSummary(
         id=identity,
@@ -106,6 +106,7 @@ def test_a_listed_id_can_be_copied() -> None:
     )
     text = shown(listing([run], OPENED_MS), 80)
     assert identity in text
+    assert "PIPELINE_DEADLINE_EXCEEDED" in text
     assert max(map(len, text.splitlines())) <= 80
 
 
