@@ -58,6 +58,13 @@ def test_a_read_does_not_see_that_its_connection_broke(lines: Lines, admin: redi
     assert lines.ask([("GET", "key")], again=True) == [b"value"]
 
 
+def test_a_script_does_not_see_that_its_connection_broke(lines: Lines, admin: redis.Redis) -> None:
+    """Those that are run are idempotent; the first one after a break goes over a new connection."""
+    script = ScriptCall.of("return ARGV[1]").bind([], ["1"])
+    cut(lines, admin)
+    assert lines.run(script) == [b"1"]
+
+
 def test_a_write_is_never_sent_twice(lines: Lines, admin: redis.Redis) -> None:
     """What may have been done already is an error, and the next command has a new connection."""
     cut(lines, admin)
