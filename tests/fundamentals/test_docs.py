@@ -9,9 +9,11 @@ import pytest
 from support.keys import documented_keys
 
 from ditto_tasks.cli import COMMANDS
+from ditto_tasks.client.methods import DOMAINS, Method
 from ditto_tasks.keys import Keys
 from ditto_tasks.nodes import NODES, ORDINARY_QUEUES
 from ditto_tasks.pipelines.bindings import BINDINGS
+from ditto_tasks.pipelines.flow_models import INPUTS
 from ditto_tasks.pipelines.models import AnswerOptions, FlowName
 from ditto_tasks.sharding import shard_queue
 from ditto_tasks.task import TaskOptions
@@ -99,6 +101,29 @@ def test_every_flow_and_option_of_an_answer_is_documented() -> None:
         sorted(AnswerOptions.__annotations__.keys() - {"deadline_ms"} - set(re.findall(r"`(\w+)`", part)))
         == []
     )
+
+
+def test_every_input_of_a_flow_is_documented() -> None:
+    """The row of a flow in docs/tasks.md names every field of its input."""
+    part = dict(sections((ROOT / "docs" / "tasks.md").read_text("utf-8")))["Pipelines and flows"]
+    missing = {
+        name: {field.alias or field_name for field_name, field in model.model_fields.items()}
+        - {"context"}
+        - set(re.findall(r"`(\w+)`", part.partition(f"\n| {name} |")[2].partition("\n")[0]))
+        for name, model in INPUTS.items()
+    }
+    assert {name: fields for name, fields in missing.items() if fields} == {}
+
+
+def test_every_method_of_a_client_is_documented() -> None:
+    """docs/web.md has a row for each domain of a client, with its methods and no others."""
+    text = (ROOT / "docs" / "web.md").read_text("utf-8")
+    rows = dict(re.findall(r"^\| `client\.(\w+)` \| ([^|]+) \|", text, re.MULTILINE))
+    for domain in DOMAINS:
+        methods = [name for name, value in vars(domain).items() if isinstance(value, Method)]
+        row = rows.pop(domain.__name__.removesuffix("Methods").lower())
+        assert re.findall(r"`(\w+)`", row) == methods
+    assert rows == {}
 
 
 def sections(text: str) -> Iterator[tuple[str, str]]:
