@@ -115,7 +115,8 @@ def test_a_stale_owner_changes_nothing(deployment: Deployment) -> None:
     assert stale.next(0, old_epoch) is Nothing.FENCED
     assert stale.next(0, old_epoch, settle=(new.seq, "ack")) is Nothing.FENCED
     stale.start(InFlight(0, old_epoch, new.seq))
-    assert not stale.bury(0, old_epoch, old.seq, b"entry")
+    for seq in (old.seq, new.seq):
+        assert not stale.bury(0, old_epoch, seq, b"entry")
     assert (deployment.in_flight(0), deployment.waiting(0)) == ([b"1"], [b"2"])
 
 
@@ -274,7 +275,7 @@ def test_a_new_epoch_is_greater_though_the_clock_goes_back(deployment: Deploymen
 
 
 def test_a_message_that_was_put_back_is_not_started(deployment: Deployment) -> None:
-    """An owner that releases, or fences off what is overdue, and then dies has not died with the message."""
+    """Whoever gives it up, or fences off what is overdue, and then dies has not died with the message."""
     deployment.send(0, b"1")
     first = deployment.worker("a")
     take(first)
@@ -283,7 +284,12 @@ def test_a_message_that_was_put_back_is_not_started(deployment: Deployment) -> N
     assert take(second).deaths == 0
     second.renew_epoch(0, second.claim([0])[0].epoch)
     deployment.lapse(0)
-    assert take(deployment.worker("c")).deaths == 0
+    third = deployment.worker("c")
+    again = take(third)
+    assert again.deaths == 0
+    third.next(0, third.claim([0])[0].epoch, settle=(again.seq, "back"), take=False)
+    deployment.lapse(0)
+    assert take(deployment.worker("d")).deaths == 0
 
 
 def test_a_mark_that_comes_after_the_acknowledgement_is_no_mark(deployment: Deployment) -> None:
@@ -296,6 +302,17 @@ def test_a_mark_that_comes_after_the_acknowledgement_is_no_mark(deployment: Depl
     worker.start(InFlight(0, epoch, taken.seq))
     deployment.lapse(0)
     deployment.send(0, b"2")
+    assert take(deployment.worker("b")).deaths == 0
+
+
+def test_a_mark_that_comes_late_is_none_of_the_next_message(deployment: Deployment) -> None:
+    """Under the same owner, too, which has taken another message that waits for a thread."""
+    deployment.send(0, b"1", b"2")
+    worker = deployment.worker("a")
+    first, epoch = take(worker), worker.claim([0])[0].epoch
+    worker.next(0, epoch, settle=(first.seq, "ack"), starts=False)
+    worker.start(InFlight(0, epoch, first.seq))
+    deployment.lapse(0)
     assert take(deployment.worker("b")).deaths == 0
 
 
