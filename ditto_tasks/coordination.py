@@ -31,7 +31,7 @@ class Pipeline(Protocol):
 
 
 class BrokerClient(ScriptClient, Protocol):
-    """The part of a Redis client that coordination needs; kombu's channels give one."""
+    """The part of a Redis client that those need to whom one is lent; kombu's channels give one."""
 
     def pipeline(self, *, transaction: bool) -> AbstractContextManager[Pipeline]: ...
     def get(self, key: str) -> bytes | str | None: ...

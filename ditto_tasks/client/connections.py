@@ -15,6 +15,8 @@ from ditto_tasks.worker.addresses import SENTINEL
 TIMEOUT_S: Final = 10.0  # of connecting, and of an answer that is not waited for
 HEALTH_CHECK_S: Final = 15.0  # a subscription that hears nothing asks this often whether it is still there
 
+RECONNECT_S: Final = 0.2
+LOOK_AGAIN_S: Final = 5.0  # a message can be lost with its connection, a stored result cannot
 CONNECTION_ERRORS: Final = (redis.ConnectionError, redis.TimeoutError, OSError)
 
 

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from ditto_tasks.client.protocol import Event
-from ditto_tasks.client.streams import FIRST, Entries, events_key, events_of
+from ditto_tasks.client.streams import FIRST, Entries, events_of
+from ditto_tasks.keys import Keys
 
 JOINT: Final = "_"  # between the places in an event's id: a reader goes on in all its streams
 
@@ -18,7 +19,8 @@ class EventReader:
     """
 
     def __init__(self, deployment: str, task_ids: Sequence[str], after: str = FIRST) -> None:
-        self._keys = [events_key(deployment, task_id) for task_id in task_ids]
+        keys = Keys(deployment)
+        self._keys = [keys.events(task_id) for task_id in task_ids]
         self._places = [FIRST] * len(self._keys) if after == FIRST else after.split(JOINT)
         self._last = False
         self.finished = False

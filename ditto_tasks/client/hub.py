@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from ditto_tasks.client.connections import CONNECTION_ERRORS, open_async
+from ditto_tasks.client.connections import CONNECTION_ERRORS, LOOK_AGAIN_S, RECONNECT_S, open_async
 from ditto_tasks.client.protocol import Finished
 from ditto_tasks.redis_replies import text
 
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from redis.asyncio import Redis
     from redis.asyncio.client import PubSub
 
-RECONNECT_S: Final = 0.2
-LOOK_AGAIN_S: Final = 5.0  # a message can be lost with its connection, a stored result cannot
 LOOKED_AT_ONCE: Final = 500  # keys of one MGET, so that a reply stays small enough for the loop
 
 NOTHING: Final = "ditto:nothing"  # a channel that nobody uses: a subscription to none cannot be read

@@ -8,9 +8,6 @@ from typing import Final, TypeAlias
 from ditto_tasks.client.protocol import Event
 from ditto_tasks.json_values import decode
 from ditto_tasks.pipelines import steps
-from ditto_tasks.task_events import events_key
-
-__all__ = ["BLOCK_MS", "FIRST", "Entries", "events_key", "events_of", "told_in"]
 
 BLOCK_MS: Final = 500  # how long a reader waits before it asks whether the task has ended
 FIRST: Final = "0"

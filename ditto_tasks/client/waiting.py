@@ -7,15 +7,13 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any, Final
 
 from ditto_tasks.celery import DittoCelery
-from ditto_tasks.client.connections import CONNECTION_ERRORS
+from ditto_tasks.client.connections import CONNECTION_ERRORS, LOOK_AGAIN_S, RECONNECT_S
 from ditto_tasks.client.protocol import Finished, finished
 from ditto_tasks.redis_replies import text
 
 if TYPE_CHECKING:
     from redis.client import PubSub
 
-LOOK_AGAIN_S: Final = 5.0  # a message can be lost with its connection, a stored result cannot
-RECONNECT_S: Final = 0.2
 LONGEST_S: Final = 365 * 86_400.0  # "for ever", in a form that socket calls take
 
 

@@ -72,7 +72,7 @@ class InteractionNodes:
     def act_tool(self, given: NodeInput, *, call: InteractionCall = NO_LIMITS) -> ExternalResult:
         """INTERACTION.ACT.TOOL: one call of a registered tool."""
         tool_call = from_wire(ActToolInput, given).call
-        action = self._action(tool_call.id, call, self._own_timeout_ms(tool_call.name))
+        action = self._action(tool_call.id, call, self.registry.timeout_ms(tool_call.name))
         with self._entries.entered(partial(_is_over, call, action)):
             return act_tool(tool_call, self._actions, _limits(call, action), action)
 
@@ -111,10 +111,6 @@ class InteractionNodes:
 
     def close(self) -> None:
         """Nothing is open."""
-
-    def _own_timeout_ms(self, name: str) -> int | None:
-        own = [tool.timeout_ms for tool in self.registry.tools() if tool.name == name]
-        return own[0] if own else None
 
     def _action(self, call_id: str, call: InteractionCall, own_ms: int | None = None) -> ActionCall:
         timeout_ms = call.timeout_ms or own_ms or self._timeout_ms

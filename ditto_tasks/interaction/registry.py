@@ -45,6 +45,11 @@ class ToolRegistry:
             raise InteractionError("UNKNOWN_TOOL", "no such tool is registered")
         return entry
 
+    def timeout_ms(self, name: str) -> int | None:
+        """Return a tool's own limit of time; None where it has none, or there is no such tool."""
+        entry = self._tools.get(name)
+        return None if entry is None else entry.tool.timeout_ms
+
     def tools(self) -> list[Tool]:
         """Return all tools, in the order of their registration."""
         with self._lock:

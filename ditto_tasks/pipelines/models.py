@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Literal, TypeAlias, TypedDict
+from typing import Annotated, Final, Literal, TypeAlias, TypedDict
 
 from pydantic import Field
 
 from ditto_tasks.models import Json, JsonMap, NonEmptyText, Scope, Text, WireModel
 
+MAX_SEARCHES: Final = 64  # of one header
 Milliseconds = Annotated[int, Field(ge=1)]
 FlowName: TypeAlias = Literal["rag", "skill", "tool", "mcp", "react", "summarize"]
 
@@ -27,7 +28,7 @@ class AnswerRequest(WireModel):
     question: NonEmptyText
     init: tuple[Json, ...] | None = None
     create: bool = False
-    searches: Annotated[tuple[Search, ...], Field(min_length=1, max_length=64)] = (Search(),)
+    searches: Annotated[tuple[Search, ...], Field(min_length=1, max_length=MAX_SEARCHES)] = (Search(),)
     select_limit: int | None = None
     max_tokens: int | None = None
     model: JsonMap | None = None

@@ -16,7 +16,7 @@ from ditto_tasks.json_values import JsonObject, JsonValue, encode
 from ditto_tasks.models import NodeError, NodeResult, from_wire, to_wire
 from ditto_tasks.pipelines.bindings import selection_of
 from ditto_tasks.pipelines.flow_models import Summarized, SummarizeInput
-from ditto_tasks.pipelines.mappings import OnFailedObservation, observation_to_context
+from ditto_tasks.pipelines.mappings import OBSERVE, OnFailedObservation, observation_to_context
 from ditto_tasks.pipelines.models import FlowName
 from ditto_tasks.pipelines.outcomes import output_of
 from ditto_tasks.pipelines.plan import Step
@@ -42,7 +42,6 @@ from ditto_tasks.pipelines.summarizing import accept_summary, sample_input, summ
 from ditto_tasks.publishing import MAX_MESSAGE_BYTES
 
 SAMPLE: Final = "INFER.REASONING.SAMPLE"
-OBSERVE: Final = "INTERACTION.OBSERVE"
 ENVELOPE_BYTES: Final = 4_096  # at most, of what a message carries beside a step's input
 FlowAnswer: TypeAlias = Generator[Step, JsonValue, JsonValue]
 

@@ -15,7 +15,7 @@ from ditto_tasks.pipelines import steps
 from ditto_tasks.pipelines.base import END, AnswerStore, Begun, PipelineRecord, StepRecords
 from ditto_tasks.pipelines.canvas import FAILED_TASK
 from ditto_tasks.pipelines.heartbeats import Heartbeats
-from ditto_tasks.pipelines.models import FlowRequest
+from ditto_tasks.pipelines.models import MAX_SEARCHES, FlowRequest
 from ditto_tasks.pipelines.outcomes import error_from_wire, error_to_wire, is_node_result, raised_result
 from ditto_tasks.pipelines.plan import Step
 from ditto_tasks.pipelines.queued_flows import FLOWS
@@ -23,7 +23,6 @@ from ditto_tasks.pipelines.replay import Ended, FlowRun, advance
 from ditto_tasks.pipelines.report import answer_of
 
 MAX_HEADER_BYTES: Final = 256 * 1024  # a search's result is copied into the message of the step after it
-MAX_SEARCHES: Final = 64
 
 Send = Callable[[PipelineRecord, Step], None]
 

@@ -9,6 +9,7 @@ from typing import Final
 from ditto_tasks.errors import DittoError, ending_of
 from ditto_tasks.json_values import JsonObject, pointer
 from ditto_tasks.task import OPTIONS_KEY
+from ditto_tasks.web.headers import etag
 from ditto_tasks.web.models import Failure
 
 RETRY_AFTER_S: Final = 1  # a shard of full depth drains in about this time
@@ -81,9 +82,9 @@ def refusal_of(error: DittoError) -> Refusal:
     status = STATUS_OF.get(error.code, 500)
     failure = _placed(failure_of(error))
     version = failure.get("currentVersion")
-    etag = {"ETag": f'"{version}"'} if version is not None else {}
+    known = {"ETag": etag(version)} if isinstance(version, str) else {}
     retry = {"Retry-After": str(RETRY_AFTER[status])} if status in RETRY_AFTER else {}
-    return Refusal(status, {"error": failure}, {**etag, **retry})
+    return Refusal(status, {"error": failure}, {**known, **retry})
 
 
 def _placed(failure: JsonObject) -> JsonObject:

@@ -32,6 +32,7 @@ def expected_version(if_match: str | None) -> str | None:
 
 
 def etag(version: str) -> str:
+    """A version as `ETag` shows it and `If-Match` names it."""
     return f'"{version}"'
 
 

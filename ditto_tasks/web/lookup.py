@@ -12,6 +12,7 @@ from ditto_tasks.client.connections import open_async
 from ditto_tasks.client.protocol import Finished
 from ditto_tasks.client.waiting import ResultReader
 from ditto_tasks.keys import Keys
+from ditto_tasks.redis_replies import text
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis
@@ -40,7 +41,7 @@ class TaskLookup:
         """The tenant that was stored when the task was published."""
         servers = await self._opened()
         stored = await servers.broker.get(Keys(servers.deployment).tenant(task_id))
-        return stored.decode() if isinstance(stored, bytes) else stored
+        return None if stored is None else text(stored)
 
     async def end(self, task_id: str) -> Finished | None:
         """The end of a task, if it has ended."""

@@ -6,7 +6,7 @@ from ditto_tasks.client.connections import open_async
 from ditto_tasks.client.methods import DOMAINS, Method
 from ditto_tasks.client.models import Receipt, read_context, read_selection
 from ditto_tasks.client.protocol import Finished, finished, node_call, outcome
-from ditto_tasks.client.streams import events_key, events_of
+from ditto_tasks.client.streams import events_of
 from ditto_tasks.context import Context, ContextSelection
 from ditto_tasks.errors import Cancelled, ContextError, ServiceError, SettingsError
 from ditto_tasks.models import Scope
@@ -80,7 +80,6 @@ def test_events_are_read_from_a_streams_entries():
     entries = [(b"key", [(b"1-0", {b"type": b"step", b"data": b'{"a":1}'})])]
     assert events_of(entries) == [("1-0", "step", {"a": 1})]
     assert events_of(None) == []
-    assert events_key("d", "t") == "ditto:d:events:t"
 
 
 @pytest.mark.parametrize("url", ["sentinel://a:1/0;sentinel://b:2/0", "redis+sentinel://a/main/0"])

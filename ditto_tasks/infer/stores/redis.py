@@ -54,24 +54,21 @@ class RedisInferCache:
         indexes += [self._keys.cached("of", owner) for owner in owners]
         marks = [self._keys.erased(owner) for owner in owners]
         ttl = "" if ttl_ms is None else str(ttl_ms)
-        if self._run("write", [self._entry(key), *indexes], encode(value), ttl, *marks) == -1:
+        if _run(self._client, "write", [self._entry(key), *indexes], encode(value), ttl, *marks) == -1:
             raise InferError("ERASED", "the session or tenant was erased; late writes are refused")
 
     def invalidate(self, *, key: CacheKey | None, tag: str | None, namespace: str | None) -> int:
         """One round trip; see lua/invalidate.lua."""
         if key is not None:
-            return cast("int", self._run("invalidate", [self._entry(key)], "entry"))
+            return cast("int", _run(self._client, "invalidate", [self._entry(key)], "entry"))
         kind, name = ("tag", tag) if tag is not None else ("namespace", namespace)
-        return cast("int", self._run("invalidate", [self._index(kind, name or "")], "index"))
+        return cast("int", _run(self._client, "invalidate", [self._index(kind, name or "")], "index"))
 
     def _entry(self, key: CacheKey) -> str:
         return self._keys.cached("entry", _digest(cache_name(key)))
 
     def _index(self, kind: str, name: str) -> str:
         return self._keys.cached(kind, _digest(name))
-
-    def _run(self, script: str, keys: list[str], *args: str | bytes) -> object:
-        return _run(self._client, script, keys, *args)
 
 
 def owners_of(key: CacheKey) -> list[str]:
