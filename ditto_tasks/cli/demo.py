@@ -72,7 +72,13 @@ ANSWER_S: Final = 120.0
     help="Folder of text files. Default: this project's own documents.",
 )
 @click.option("--question", default=QUESTION, show_default=True, help="What to ask about them.")
-@click.option("--budget", default=BUDGET_TOKENS, show_default=True, help="Tokens that may be selected.")
+@click.option(
+    "--budget",
+    type=click.IntRange(min=1),
+    default=BUDGET_TOKENS,
+    show_default=True,
+    help="Tokens that may be selected.",
+)
 def demo(docs: Path | None, question: str, budget: int) -> None:
     """Answer a question about a folder of texts; show each step.
 

@@ -44,7 +44,11 @@ class Stack:
     help="Keep the server's data and the memory here. Without it they go when the stack stops.",
 )
 @click.option(
-    "--flower-port", default=FLOWER_PORT, show_default=True, help="Port of Flower; a free one if taken."
+    "--flower-port",
+    type=click.IntRange(0, 65_535),
+    default=FLOWER_PORT,
+    show_default=True,
+    help="Port of Flower; a free one if taken.",
 )
 @click.option("--concurrency", type=click.IntRange(min=1), help="Tasks that the worker runs at a time.")
 @click.option(

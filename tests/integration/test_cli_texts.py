@@ -56,6 +56,14 @@ def test_a_server_that_is_away_leads_to_the_doctor(command: str) -> None:
     assert "`ditto doctor`" in shown.stderr
 
 
+@pytest.mark.parametrize("command", ["up --flower-port 65536", "demo --budget 0", "metrics --port -1"])
+def test_a_number_out_of_range_is_a_wrong_option(command: str) -> None:
+    """It is named with its range, and nothing is started."""
+    shown = ditto({}, *command.split())
+    assert shown.exit_code == 2
+    assert "is not in the range" in shown.stderr
+
+
 def test_an_erasure_without_servers_is_no_success() -> None:
     """Where no variable names a store, as in a new shell, nothing was proved: exit code 1 and the names."""
     shown = ditto({}, "erase", "--tenant", "a")
