@@ -1,4 +1,4 @@
-"""Where running tasks and pipelines say what they do: a capped stream each, in the broker's database."""
+"""How long the streams last in which running tasks and pipelines say what they do."""
 
 from typing import Final
 
