@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 from kombu.exceptions import OperationalError
 from redis.exceptions import AuthenticationError
 
-from ditto_tasks.celery import DittoCelery, create_app
+from ditto_tasks.celery import LOCAL_BROKER, LOCAL_RESULTS, DittoCelery, create_app
 from ditto_tasks.embedded import MINIMUM_VERSION
 from ditto_tasks.errors import DittoError
 from ditto_tasks.memory.opening import memory_is_configured, without_vectors
@@ -45,8 +45,11 @@ def findings(settings: Settings) -> Iterator[Finding]:
         )
     app = create_app(settings)
     yield from _visibility(app)
-    yield from _server("broker", "DITTO_BROKER_URL", lambda: _broker_answers(app))
-    yield from _server("results", "DITTO_RESULT_BACKEND_URL", lambda: _result_answers(app))
+    named = settings.connections
+    broker = None if named.broker_url else LOCAL_BROKER
+    results = None if named.result_backend_url else LOCAL_RESULTS
+    yield from _server("broker", "DITTO_BROKER_URL", lambda: _broker_answers(app), default=broker)
+    yield from _server("results", "DITTO_RESULT_BACKEND_URL", lambda: _result_answers(app), default=results)
     yield from _contexts(settings)
     yield from _services(app)
     yield from _vectors(settings)
@@ -110,20 +113,29 @@ def _policy(client: Any) -> str | None:  # as above
         return None
 
 
-def _server(subject: str, variable: str, ask: Callable[[], Answers]) -> Iterator[Finding]:
+def _server(
+    subject: str, variable: str, ask: Callable[[], Answers], *, default: str | None = None
+) -> Iterator[Finding]:
+    """The answers of one server; `default` is where it is looked for, as the variable is not set."""
     try:
         answers = ask()
     except Exception as exc:  # noqa: BLE001 -- whatever the driver raises means "not reachable"
         if _is_refusal(exc):
             yield Finding(subject, "wrong", "refuses user and password", f"correct those in {variable}")
             return
-        remedy = f"start the server or correct {variable}; `ditto up` runs one for development"
-        yield Finding(subject, "wrong", f"does not answer ({type(exc).__name__})", remedy)
+        remedy = f"start the server or correct {variable}" if default is None else f"set {variable}"
+        remedy += "; `ditto up` runs one for development"
+        yield Finding(subject, "wrong", f"does not answer ({type(exc).__name__}){_where(default)}", remedy)
         return
-    yield Finding(subject, "ok", f"answers, speaks version {'.'.join(map(str, answers.version))}")
+    version = ".".join(map(str, answers.version))
+    yield Finding(subject, "ok", f"answers, speaks version {version}{_where(default)}")
     if answers.version < MINIMUM_VERSION:
         yield Finding(subject, "wrong", "is older than 6.2", "use Redis >= 6.2 or Valkey")
     yield from _eviction(subject, answers.policy)
+
+
+def _where(default: str | None) -> str:
+    return "" if default is None else f"; its variable is not set, so it is {default}"
 
 
 def _is_refusal(problem: Exception) -> bool:

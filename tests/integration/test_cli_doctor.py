@@ -93,6 +93,15 @@ def test_a_refused_credential_is_not_called_an_absent_server(monkeypatch: pytest
         assert f"{subject}: refuses user and password\n         -> correct those in {name}" in result.output
 
 
+def test_a_default_address_is_named(monkeypatch: pytest.MonkeyPatch, server: EmbeddedServer) -> None:
+    """Where a variable is not set, the server that is used in its place is told: it may be another's."""
+    result = doctor(monkeypatch, {"DITTO_RESULT_BACKEND_URL": server.url(1)})
+    (broker,) = [line for line in result.output.splitlines() if "broker: " in line]
+    (results,) = [line for line in result.output.splitlines() if "results: " in line]
+    assert broker.endswith("its variable is not set, so it is redis://127.0.0.1:6379/0")
+    assert "is not set" not in results
+
+
 def test_no_memory_is_a_warning(
     monkeypatch: pytest.MonkeyPatch, server: EmbeddedServer, tmp_path: Path
 ) -> None:
