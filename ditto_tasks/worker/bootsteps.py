@@ -11,6 +11,7 @@ from celery.utils.log import get_logger
 from celery.worker import state
 
 from ditto_tasks.sharding import SHARD_QUEUES, is_shard_queue
+from ditto_tasks.worker.children import ProcessPool, known_tasks
 from ditto_tasks.worker.service import ShardService
 
 logger = get_logger(__name__)
@@ -49,18 +50,20 @@ class ShardStep(bootsteps.StartStopStep):
         self._service.attach(consumer)
 
     def stop(self, consumer: Any) -> None:  # Celery's edge
-        """For a reconnect, take no message for a while; for good, drain and release."""
+        """For a reconnect, take no message for a while; for good, keep no shard whose task has ended."""
         if self._service is None:
             return
         if consumer.blueprint.state == bootsteps.RUN:  # type: ignore[attr-defined]  # celery-types lacks it
             self._service.detach()
         else:
-            self._service.stop()
+            self._service.leave()
+        if isinstance(consumer.pool, ProcessPool):
+            self._service.give_back_all_but(known_tasks(consumer.pool))
 
-    def terminate(self, _consumer: Any) -> None:  # Celery's edge
-        """A cold stop waits for nothing: the next owner runs again what was in work."""
+    def shutdown(self, _consumer: Any) -> None:  # Celery's edge
+        """The pool has stopped: what its tasks did not end, the next owner runs again."""
         if self._service is not None:
-            self._service.stop(timeout_s=0)
+            self._service.end()
 
 
 def takes_shards(queues: Any) -> bool:  # Celery's edge

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final, Protocol
 
 from celery.app.task import Context
@@ -14,6 +15,7 @@ from kombu.exceptions import ContentDisallowed, KombuError
 from ditto_tasks.errors import DeadLettered
 from ditto_tasks.pipelines.steps import step_of
 from ditto_tasks.sharding import is_shard_queue
+from ditto_tasks.worker.children import ProcessPool, forget_unsent
 from ditto_tasks.worker.guard import REFUSED, SIZE
 from ditto_tasks.worker.keys import GRAPH_HEADER
 
@@ -57,6 +59,13 @@ class GuardedConsumer(Consumer):
                 self.bury(message, "UNPROCESSABLE")
 
         return on_task_received
+
+    def on_close(self: Any) -> None:  # Celery's edge
+        """Before a reconnect or a stop, forget what the broker will deliver again."""
+        if isinstance(self.pool, ProcessPool):
+            pool: Any = self.pool  # whose `flush` Celery itself sets
+            pool.flush = partial(forget_unsent, pool)
+        super().on_close()
 
     def on_decode_error(self, message: Any, _exc: Exception) -> None:  # kombu's message
         self.bury(message, "BAD_BODY")

@@ -121,3 +121,7 @@ class Changes:
         except Exception:
             self._heard = None  # the next wait connects again
             raise
+
+    def wake(self) -> None:
+        """End the `wait` of another thread, and those of other workers, which look and find nothing new."""
+        self._client.publish(self._channel, "wake")

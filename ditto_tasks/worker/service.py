@@ -6,7 +6,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import asdict, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -37,7 +37,7 @@ logger = get_logger(__name__)
 
 TICK_S: Final = 1.0
 OTHER_CONNECTIONS: Final = 1_000  # beside a peek a shard: one for each thread of the pool
-STOP_MARGIN_S: Final = 5.0  # over the longest mutation, for what it takes to settle and release it
+END_S: Final = 5.0  # a lease thread whose broker answers nothing is not waited for longer
 
 
 class ShardService:
@@ -54,7 +54,6 @@ class ShardService:
         self._takes_shards = takes_shards
         self._on_fatal = on_fatal
         self._lease_s = config.lease_ms / 1000
-        self._timeout_s = config.mutation_timeout_ms / 1000
         url, keys = broker_address(app.conf), Keys(settings.connections.deployment)
         # A lease client that waits or repeats would renew too late what it believes to hold.
         self._lease_client = _client(url, timeout_ms=config.lease_ms // RENEWALS)
@@ -63,7 +62,9 @@ class ShardService:
         self._scripts = self._scripts_of(self._client, keys)
         ask = partial(self._scripts.lines.ask, again=True)
         app.coordination = replace(app.coordination, line=ask)
-        self.shards = Shards(self._scripts, count=config.count, mutation_timeout_s=self._timeout_s)
+        self.shards = Shards(
+            self._scripts, count=config.count, mutation_timeout_s=config.mutation_timeout_ms / 1000
+        )
         self._loop = LeaseLoop(self._lease_scripts, self.shards, owner=self._owner, shard_count=config.count)
         self._changes = Changes(self._lease_client, keys.changes)
         self._outage = Outage(
@@ -97,23 +98,42 @@ class ShardService:
             self._outlet.close()
             self._outlet = None
 
-    def stop(self, timeout_s: float | None = None) -> None:
-        """Let others have the shards: each as soon as its task has ended, all of them after `timeout_s`."""
+    def give_back_all_but(self, task_ids: Collection[str]) -> None:
+        """Put the messages of all other tasks back to their shards: the pool has forgotten them."""
+        self._channel.give_back_all_but(task_ids)
+
+    def leave(self) -> None:
+        """Let others have the shards, each as soon as its task has ended. Waits for no task: idempotent.
+
+        The pool waits for its tasks. One of processes reads in the consumer's thread that they have ended,
+        so whoever waits for them there waits for ever.
+        """
         self._stopping.set()
         self._guarded(self._loop.leave)
-        self.shards.stop(self._timeout_s + STOP_MARGIN_S if timeout_s is None else timeout_s)
+        self.shards.drain_all()
         self.detach()
+
+    def end(self) -> None:
+        """No task of this worker runs any more: let others have what is still held."""
+        self.leave()  # not yet done if the worker stops while it connects
+        self.shards.nudge()  # what ended while the broker was away
+        self.shards.release_all()
         self._ended.set()
-        self._lease_thread.join(self._lease_s)
-        self._guarded(self._lease_scripts.withdraw_report)
+        if self._lease_thread.is_alive():
+            self._guarded(self._changes.wake)
+            self._lease_thread.join(END_S)
 
     # the lease thread
 
     def _keep_leases(self) -> None:
-        while not self._ended.is_set():
+        while not self._has_left():
             started_s = time.monotonic()
             self._guarded(self._round)
             self._guarded(self._wait, started_s + self._lease_s / RENEWALS)
+        self._guarded(self._lease_scripts.withdraw_report)
+
+    def _has_left(self) -> bool:
+        return self._ended.is_set() or (self._stopping.is_set() and not self.shards.held())
 
     def _round(self) -> None:
         self._lease_scripts.report(encode(asdict(self._report())))
@@ -127,6 +147,8 @@ class ShardService:
         self.shards.nudge()
 
     def _wait(self, until_s: float) -> None:
+        if self._has_left():
+            return
         try:
             self._changes.wait(max(0.0, until_s - time.monotonic()))
         except Exception:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, cast
 
@@ -19,7 +19,7 @@ from ditto_tasks.worker.dead_letters import ReadingChannel, letter_entry, tell_c
 from ditto_tasks.worker.guard import open_envelope
 from ditto_tasks.worker.keys import EPOCH_HEADER, FREE_HEADER, REFUSE_HEADER
 from ditto_tasks.worker.peeks import Peeks
-from ditto_tasks.worker.scripts import ShardScripts
+from ditto_tasks.worker.scripts import Settle, ShardScripts
 from ditto_tasks.worker.shards import Delivery, Shards
 
 if TYPE_CHECKING:
@@ -55,6 +55,7 @@ class ShardChannel(ReadingChannel):
         if delivery.taken.tried:
             envelope["properties"]["delivery_info"]["redelivered"] = True
         message = self.read(envelope)
+        delivery.task_id = message.headers["id"]
         self._deliveries[cast("str", message.delivery_tag)] = delivery
         if delivery.started_s is None:
             self._wait_for_thread(delivery, message.headers["id"], message.headers.get("root_id"))
@@ -90,13 +91,25 @@ class ShardChannel(ReadingChannel):
         return len(self._deliveries)
 
     def basic_ack(self, delivery_tag: str, multiple: bool = False) -> None:  # noqa: ARG002 -- kombu's signature
-        self._shards.settle(self._deliveries.pop(delivery_tag), "ack")
+        self._settle(delivery_tag, "ack")
 
     def basic_reject(self, delivery_tag: str, requeue: bool = False) -> None:
         """A task gives its message back only while the state store is unreachable."""
         if requeue:
             self._on_state_unreachable()
-        self._shards.settle(self._deliveries.pop(delivery_tag), "back" if requeue else "ack")
+        self._settle(delivery_tag, "back" if requeue else "ack")
+
+    def give_back_all_but(self, task_ids: Collection[str]) -> None:
+        """Put the messages of all other tasks back."""
+        for tag, delivery in list(self._deliveries.items()):
+            if delivery.task_id not in task_ids:
+                self._waiting.pop(delivery.task_id or "", None)
+                self._settle(tag, "back")
+
+    def _settle(self, delivery_tag: str, how: Settle) -> None:
+        delivery = self._deliveries.pop(delivery_tag, None)
+        if delivery is not None:  # else it was given back
+            self._shards.settle(delivery, how)
 
     @contextmanager
     def conn_or_acquire(self) -> Iterator[Redis]:

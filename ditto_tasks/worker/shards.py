@@ -34,6 +34,7 @@ class Delivery:
     ending: Settle | None = None
     marks: tuple[str, ...] = ()  # of its cancellation; asked for at its start if it waits for a thread
     on_free: Callable[[], object] | None = None  # none of them existed then
+    task_id: str | None = None  # once its message is read
 
     @property
     def in_flight(self) -> InFlight:
@@ -84,7 +85,6 @@ class Shards:
         self._outlet: Outlet | None = None
         self._paused = False
         self._suspect_slot = threading.Lock()  # held while a suspect is in work
-        self._released = threading.Condition()
         self._thread = threading.local()
 
     # for the consumer and the pool
@@ -161,13 +161,10 @@ class Shards:
                 if delivery and not delivery.ending and delivery.started_s and delivery.started_s < latest_s:
                     self._end_overdue(shard, delivery)
 
-    def stop(self, timeout_s: float) -> None:
-        """Release every shard, each when its task has ended, all of them after `timeout_s`."""
+    def drain_all(self) -> None:
+        """Release every shard, each when its task has ended. Waits for none; idempotent."""
         for shard in self._shards:
             self.drain(shard.number)
-        with self._released:
-            self._released.wait_for(lambda: not self.held(), timeout_s)
-        self.release_all()
 
     def release_all(self) -> None:
         """Release at once; tasks that still run are fenced off by the next owner."""
@@ -314,8 +311,6 @@ class Shards:
         shard.epoch, shard.draining, shard.refuse = None, False, None
         if self._outlet is not None:
             self._outlet.unwatch(shard.number)
-        with self._released:
-            self._released.notify_all()
 
     def _starts(self) -> bool:
         return self._outlet is not None and self._outlet.has_free_thread()

@@ -8,11 +8,14 @@ from celery import bootsteps
 from celery.app.amqp import Queues
 from celery.backends.base import Backend
 from celery.backends.redis import RedisBackend, ResultConsumer
+from celery.concurrency.asynpool import AsynPool
 from celery.concurrency.base import apply_target
+from celery.concurrency.prefork import TaskPool as ProcessPool
 from celery.concurrency.thread import TaskPool
 from celery.worker import consumer as consumers
 from celery.worker import request, state
 from celery.worker.consumer import Consumer
+from celery.worker.worker import WorkController
 from kombu import Queue
 from kombu.asynchronous.hub import Hub
 from kombu.connection import ConnectionPool
@@ -149,6 +152,27 @@ def test_a_request_hears_that_the_pool_has_picked_it_up() -> None:
     assert "callback, accept_callback)" in source(TaskPool.on_apply)
 
 
+def test_a_pool_of_processes_forgets_in_its_flush_what_no_child_confirmed() -> None:
+    """ProcessPool.flush, set by itself, and of its _pool: _cache, outbound_buffer, _active_writers, jobs."""
+    assert "self.flush = getattr(P, 'flush', None)" in source(ProcessPool.on_start)
+    assert "self._pool = None" in source(ProcessPool.on_stop)
+    text = source(AsynPool.flush)
+    for use in ("self._cache.values()", "job._accepted", "job.discard()", "self.outbound_buffer.clear()"):
+        assert use in text
+    assert "self._flush_writer(job_proc, gen)" in text
+    assert "self._active_writers.discard(writer)" in source(AsynPool._flush_writer)
+    writing = source(AsynPool._create_write_handlers)
+    assert "job._write_to = proc" in writing
+    assert "job._writer = ref(cor)" in writing
+    assert "correlation_id=task_id" in source(request.Request.execute_using_pool)
+
+
+def test_a_worker_tells_its_steps_when_its_pool_has_stopped() -> None:
+    """WorkController.on_stopped, after all of its steps: Consumer.shutdown, and `shutdown` of each step."""
+    assert "self.consumer.shutdown()" in source(WorkController.on_stopped)
+    assert "self.send_all(parent, 'shutdown')" in source(Consumer.Blueprint.shutdown)
+
+
 def test_queues_can_be_deselected() -> None:
     """Queues.consume_from lists what is consumed, and `deselect` takes the pseudo-queue out again."""
     queues = Queues([Queue("one"), Queue("two")])
@@ -193,6 +217,7 @@ def test_a_connection_of_redis_py_can_wait_in_an_event_loop(server: EmbeddedServ
         (kombu_redis.Channel, ["_flush_brpop_reauth", "conn_or_acquire", "_create_client", "QoS", "sep"]),
         (kombu_redis.Transport, ["Channel", "_deliver", "driver_type"]),
         (kombu_redis.SentinelTransport, ["Channel"]),
+        (Consumer, ["on_close"]),
         (Consumer, ["on_decode_error", "on_invalid_task", "on_unknown_task", "on_unknown_message"]),
         (ResultConsumer, ["consume_from", "on_wait_for_pending"]),
         (

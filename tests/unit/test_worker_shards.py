@@ -1,13 +1,11 @@
 """What a worker does with its shards: who may take when, and what outlives what. On a real server."""
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, cast
 
 import pytest
 from redis import Redis
-from support.polling import eventually
 from support.shards import KEYS, LEASE_MS, Deployment
 
 from ditto_tasks.embedded import EmbeddedServer
@@ -279,25 +277,27 @@ def test_a_thread_that_ends_a_task_marks_the_one_it_picks_up(deployment: Deploym
     assert worker.outlet.delivered[1].started_s is not None
 
 
-def test_stop_waits_for_running_tasks_and_releases_all(deployment: Deployment, worker: Worker) -> None:
-    """A stop returns when the last task has ended, and leaves no shard behind."""
+def test_a_drain_releases_each_shard_when_its_task_has_ended(deployment: Deployment, worker: Worker) -> None:
+    """It waits for no task; the last one that ends leaves no shard behind, though nothing is attached."""
     worker.claim(0, 1)
-    deployment.send(0, b"1")
+    deployment.send(0, b"1", b"2")
     worker.outlet.wake()
-    stopping = threading.Thread(target=worker.shards.stop, args=(30.0,))
-    stopping.start()
-    eventually(lambda: list(worker.shards.held()) == [0])
+    worker.shards.drain_all()
+    worker.shards.detach()
+    assert list(worker.shards.held()) == [0]
     worker.end()
-    eventually(lambda: not stopping.is_alive())
+    assert worker.shards.held() == {}
     assert deployment.worker("b").owners(COUNT) == {}
+    assert deployment.waiting(0) == [b"2"]
 
 
-def test_stop_gives_up_on_a_task_that_does_not_end(deployment: Deployment, worker: Worker) -> None:
-    """After its time is up a stop releases also what still runs; the message is the head again."""
+def test_a_release_of_all_waits_for_no_task(deployment: Deployment, worker: Worker) -> None:
+    """Also what still runs is released; the message is the head again."""
     worker.claim(0)
     deployment.send(0, b"1")
     worker.outlet.wake()
-    worker.shards.stop(0.05)
+    worker.shards.drain_all()
+    worker.shards.release_all()
     assert (worker.shards.held(), deployment.waiting(0)) == ({}, [b"1"])
 
 
