@@ -259,16 +259,21 @@ class GuardedRedisChannel(GuardedChannel, kombu_redis.Channel):
         return payload
 
     def _put(self: Any, queue: str, message: Any, **options: Any) -> None:  # kombu's edge
-        """A task's message goes out in the round trip in which it's let in."""
+        """A task's message goes out in the round trip in which it's let in.
+
+        Not by `self.client`: once anybody has consumed here, as `inspect` does, its next reply is a BRPOP's.
+        """
         gate = gate_of_publish()
         if gate is None or not gate.admission.is_needed:
             super()._put(queue, message, **options)
         elif options.get(BATCH) is not None:
-            gate.check(self.client)
+            with self.conn_or_acquire() as client:
+                gate.check(client)
             super()._put(queue, message, **options)
         else:
             priority = self._get_message_priority(message, reverse=False)
-            gate.push(self.client, self._q_for_pri(queue, priority), dumps(message))
+            with self.conn_or_acquire() as client:
+                gate.push(client, self._q_for_pri(queue, priority), dumps(message))
 
     def _get(self: Any, queue: str, timeout: float | None = None) -> dict[str, Any]:  # noqa: ARG002 -- kombu's form
         with self.conn_or_acquire() as client:

@@ -51,6 +51,14 @@ def configured(server: EmbeddedServer, tmp_path: Path, **shards: int) -> DittoCe
     return client_app(server, DITTO_CONFIG=str(path))
 
 
+def test_calls_are_sent_after_workers_were_asked(app: DittoCelery, broker: "redis.Redis") -> None:
+    """Whoever waits for replies of workers leaves a connection behind whose next reply is not a call's."""
+    app.control.ping(timeout=0.1)
+    ids = [app.send_task("CONTEXT.LOAD", kwargs={"sources": [], "scope": SCOPE}).id for _ in range(3)]
+    sent = [json.loads(raw)["headers"]["id"] for raw in broker.lrange(QUEUE, 0, -1)]
+    assert sent == ids[::-1]
+
+
 def test_a_closed_application_has_no_connection_to_the_results(
     private_server: EmbeddedServer, broker: "redis.Redis"
 ) -> None:
