@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+import redis
+
 from ditto_tasks.embedded import EmbeddedServer, find_server_binary
 from ditto_tasks.state.redis import StateClient, open_state_client
 from support.polling import eventually
@@ -19,6 +21,9 @@ STATE_ACL: Final = (
     "~ditto:context:* +get +getrange +set +exists +pttl +pexpire +hget +hmget +hgetall +hset +hdel +zadd "
     "+zremrangebyscore +zscan +scan +time +eval +evalsha +ping +select +hello +client|setinfo"
 )
+# A sentinel takes no server for dead that a busy machine keeps from answering: a test says when one is.
+NEVER_MS: Final = 3_600_000
+PATIENT_MS: Final = "60000"  # the same of a cluster's nodes
 CLUSTER_NODES: Final = 3  # with fewer masters a cluster cannot vote
 SLOTS: Final = 16_384
 
@@ -31,6 +36,13 @@ class StateServer:
     url: str
     admin_url: str
     nodes: tuple[EmbeddedServer, ...]
+    watcher_url: str = ""  # of the sentinel
+
+    def fail_over(self) -> None:
+        """Have the sentinel make the replica the master, whether or not the master is there."""
+        watcher = open_state_client(self.watcher_url)
+        eventually(lambda: _fails_over(watcher), 30, message="the sentinel does not fail over")
+        watcher.close()
 
     def open_admin(self) -> StateClient:
         """A client of the test's own."""
@@ -69,23 +81,25 @@ def _start_sentinel(stack: ExitStack, folder: Path) -> StateServer:
     main = stack.enter_context(EmbeddedServer(extra_args=["--port", str(ports[0]), *at_once]))
     replica_of = ["--replicaof", "127.0.0.1", str(ports[0])]
     replica = stack.enter_context(EmbeddedServer(extra_args=["--port", str(ports[1]), *replica_of]))
-    _start_watcher(stack, folder, port=ports[2], watched=ports[0])
+    eventually(lambda: _replicates(replica), 30, message="the replica does not follow")
+    _start_watcher(
+        stack, folder, port=ports[2], watched=ports[0]
+    )  # it asks for replicas at once, then rarely
     url = f"redis+sentinel://127.0.0.1:{ports[2]}/state/2"
-    eventually(lambda: _replicates(replica), message="the replica does not follow")
-    eventually(lambda: _watcher_knows_replica(ports[2]), 20, message="the sentinel does not see the replica")
-    return StateServer("sentinel", url, url, (main, replica))
+    eventually(lambda: _watcher_sees_replica(ports[2]), 30, message="the sentinel does not see the replica")
+    return StateServer("sentinel", url, url, (main, replica), watcher_url=f"redis://127.0.0.1:{ports[2]}")
 
 
 def _start_watcher(stack: ExitStack, folder: Path, *, port: int, watched: int) -> None:
     config = folder / "sentinel.conf"
     config.write_text(
         f"port {port}\nbind 127.0.0.1\ndir {folder}\nsentinel monitor state 127.0.0.1 {watched} 1\n"
-        "sentinel down-after-milliseconds state 500\nsentinel failover-timeout state 5000\n"
+        f"sentinel down-after-milliseconds state {NEVER_MS}\nsentinel failover-timeout state 5000\n"
     )
     watcher = subprocess.Popen(
         [find_server_binary(), config, "--sentinel"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
-    stack.callback(watcher.wait, 5)
+    stack.callback(watcher.wait, 30)
     stack.callback(watcher.terminate)
 
 
@@ -97,14 +111,23 @@ def _replicates(server: EmbeddedServer) -> bool:
         client.close()
 
 
-def _watcher_knows_replica(port: int) -> bool:
+def _watcher_sees_replica(port: int) -> bool:
     client = open_state_client(f"redis://127.0.0.1:{port}")
     try:
-        return bool(client.execute_command("SENTINEL", "REPLICAS", "state"))
-    except OSError:
+        replicas = client.sentinel_slaves("state")
+    except redis.ConnectionError:  # it does not listen yet
         return False
     finally:
         client.close()
+    return [replica["master-link-status"] for replica in replicas] == ["ok"]
+
+
+def _fails_over(watcher: StateClient) -> bool:
+    try:
+        watcher.execute_command("SENTINEL", "FAILOVER", "state")
+    except redis.ResponseError:  # it does not yet know whether the replica is any good
+        return False
+    return True
 
 
 def _start_cluster(stack: ExitStack, _folder: Path) -> StateServer:
@@ -125,7 +148,7 @@ def _start_cluster(stack: ExitStack, _folder: Path) -> StateServer:
 
 
 def _start_node(stack: ExitStack, port: int) -> EmbeddedServer:
-    options = ["--port", str(port), "--cluster-enabled", "yes", "--cluster-node-timeout", "2000"]
+    options = ["--port", str(port), "--cluster-enabled", "yes", "--cluster-node-timeout", PATIENT_MS]
     return stack.enter_context(EmbeddedServer(extra_args=options))
 
 
