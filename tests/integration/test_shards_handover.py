@@ -15,6 +15,7 @@ from support.workers import RESULT_DB, WorkerProcess
 from ditto_tasks.embedded import EmbeddedServer
 
 LEASE_S = 1.0
+LONG_LEASE_MS = 600_000  # lapses or is renewed within no test: what happens was told by somebody
 
 
 @pytest.fixture
@@ -30,14 +31,14 @@ def worker(fleet: Fleet) -> WorkerProcess:
     return started
 
 
-def test_a_warm_stop_hands_its_shards_over_within_a_second(fleet: Fleet, worker: WorkerProcess) -> None:
-    """All shards of a worker that is stopped have the other worker as owner less than a second later."""
-    fleet.start("heir")
-    fleet.wait_balanced("w1", "heir")
-    since = time.monotonic()
-    worker.stop()
-    fleet.wait_balanced("heir")
-    assert time.monotonic() - since < 1.0 + 1.0  # the second one is Celery's own end of the process
+def test_a_warm_stop_hands_its_shards_over_at_once() -> None:
+    """All shards of a worker that is stopped have the other worker as owner long before it would renew."""
+    with Fleet(lease_ms=LONG_LEASE_MS) as fleet:
+        worker = fleet.start()
+        fleet.start("heir")
+        fleet.wait_balanced("w1", "heir")
+        worker.stop()
+        fleet.wait_balanced("heir")
 
 
 def test_a_warm_stop_waits_for_the_mutation_in_work(fleet: Fleet, worker: WorkerProcess) -> None:
