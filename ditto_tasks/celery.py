@@ -26,7 +26,7 @@ from ditto_tasks.metrics.logs import write_json_logs
 from ditto_tasks.metrics.recording import Recorder
 from ditto_tasks.node_task import task_class
 from ditto_tasks.nodes import BATCH_QUEUE, CUSTOM_QUEUE, NODES, NodeTable, NodeType, table
-from ditto_tasks.pipelines.base import PipelineRecord
+from ditto_tasks.pipelines.base import EndStore, PipelineRecord
 from ditto_tasks.pipelines.canvas import answer_canvas, flow_task
 from ditto_tasks.pipelines.graph_functions import Functions
 from ditto_tasks.pipelines.graph_records import GraphRecords
@@ -114,13 +114,9 @@ class DittoCelery(Celery):
         self.runs = StepRuns(self.records, lambda: self.backend, self._send_step)
         register_errback(self, self.runs)
         graph_records = GraphRecords(settings.connections.deployment, self._broker_client, results.expires_ms)
-        self.graphs = GraphRuns(
-            graph_records, lambda: self.backend, self._send_node, self._functions, self._go_round
-        )
+        self.graphs = GraphRuns(graph_records, self._ends, self._send_node, self._functions, self._go_round)
         loop_records = LoopRecords(settings.connections.deployment, self._broker_client, results.expires_ms)
-        self.loops = LoopRuns(
-            loop_records, self.graphs, lambda: self.backend, self._functions, self._admit_iteration
-        )
+        self.loops = LoopRuns(loop_records, self.graphs, self._ends, self._functions, self._admit_iteration)
         self.run_index = RunIndex(settings.connections.deployment, self._broker_client)
         self.run_records = RunRecords(self.run_index, self.records, graph_records, loop_records)
         self.counts = Counts(settings.connections.deployment, self._broker_client)
@@ -182,6 +178,9 @@ class DittoCelery(Celery):
 
     def _admit_iteration(self, admission: Admission) -> None:
         self.coordination.admit(admission, max_depth=self.settings.runtime.shards.max_depth)
+
+    def _ends(self) -> EndStore:
+        return cast(EndStore, self.backend)
 
     def _go_round(self, loop: str) -> None:
         self.loops.go_on(loop)

@@ -114,6 +114,10 @@ class Keys:
         """Sorted set: the runs of loops that a shard's owner looks after."""
         return self._named(f"loops:{shard}")
 
+    def resumes(self, run: str) -> str:
+        """String in the results' database: how often a run was resumed; no older end of it is stored."""
+        return self._named(f"resumes:{run}")
+
     def runs(self, owner: str | None) -> str:
         """Sorted set: the runs of a tenant, by its owner key, or of the whole deployment."""
         return self._named("runs" if owner is None else f"runs:{owner}")

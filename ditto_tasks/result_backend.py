@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from celery import states
 from celery.backends import redis
@@ -24,6 +24,7 @@ from ditto_tasks.tenants import owners_of
 from ditto_tasks.worker.keys import TENANT_HEADER
 
 SUCCESS_BEGINS: Final = dumps({"status": states.SUCCESS})[:-1]  # the first field that Celery writes
+ERASED, RESUMED = -1, -2  # replies of store_result.lua
 LASTING_S: Final = 86_400  # of a chord without a limit, for the list of what a canvas has
 GROUP_PARTS: Final = ("", ".j", ".t", ".s", ".d", ".c")  # of a chord: all keys that Celery makes for it
 
@@ -91,21 +92,34 @@ class QuietRedisBackend(redis.RedisBackend):
         state: str,
         traceback: object = None,
         request: Any = None,  # Celery's, of many classes
+        resumes: int | str = "",  # of a run's end only
         **_options: object,
-    ) -> object:
+    ) -> int:
         """One round trip: a success that stands stays, and what belongs to the erased is not written."""
         meta = self._get_result_meta(  # type: ignore[attr-defined]  # unknown to celery-types
             result=result, state=state, traceback=traceback, request=request
         )
         expires = (self.failure_expires if state == states.FAILURE else None) or self.expires
-        keys = [self.get_key_for_task(task_id), *self._tombstones(task_id, request)]
+        keys = [*self._end_keys(task_id), *self._tombstones(task_id, request)]
         value = self.encode({**meta, "task_id": task_id})
-        kept = self._run("store_result", keys, value, str(expires or ""), SUCCESS_BEGINS)
-        if kept == -1:
+        kept = self._run("store_result", keys, value, str(expires or ""), SUCCESS_BEGINS, str(resumes))
+        if kept == ERASED:
             if request is not None:
                 request.erased = True  # `on_chord_part_return` asks
             self.set(keys[0], erased_result(task_id))
-        return result
+        return kept
+
+    def store_end(self, run: str, result: object, state: str, resumes: int) -> bool:
+        """Store how a run ended after so many resumes; False, and nothing is stored, if there were more."""
+        encoded = self.encode_result(result, state)
+        return self._store_result(run, encoded, state, resumes=resumes) != RESUMED
+
+    def withdraw_end(self, run: str, resumes: int) -> None:
+        """Remove the end that a run had before it was resumed so often; it is not stored any more, either."""
+        self._run("withdraw_end", self._end_keys(run), str(resumes), str(self.expires or ""))
+
+    def _end_keys(self, task_id: str) -> list[str]:
+        return [self.get_key_for_task(task_id), self._keys.resumes(task_id)]
 
     def on_chord_part_return(
         self, request: Any, state: str, result: Any, propagate: bool | None = None, **kwargs: Any
@@ -134,8 +148,8 @@ class QuietRedisBackend(redis.RedisBackend):
         owners = owners_of(session, getattr(request, TENANT_HEADER, None))
         return [self._keys.erased_root(root), *(self._keys.erased(owner) for owner in owners)]
 
-    def _run(self, script: str, keys: Sequence[str], *args: str | bytes) -> object:
-        return self.ensure(self._run_once, (script, keys, args))
+    def _run(self, script: str, keys: Sequence[str], *args: str | bytes) -> int:
+        return cast(int, self.ensure(self._run_once, (script, keys, args)))
 
     def _run_once(self, script: str, keys: Sequence[str], args: Sequence[str | bytes]) -> object:
         call = ScriptCall(*lua_script("ditto_tasks", script))

@@ -45,7 +45,7 @@ from ditto_tasks.client.waiting import ResultReader
 from ditto_tasks.json_values import JsonValue
 from ditto_tasks.models import Scope
 from ditto_tasks.nodes import NodeType
-from ditto_tasks.pipelines.graph_records import PAGE
+from ditto_tasks.pipelines.graph_reading import PAGE
 from ditto_tasks.pipelines.graphs import Graph
 from ditto_tasks.pipelines.loops import Loop
 from ditto_tasks.pipelines.models import Answer, AnswerOptions

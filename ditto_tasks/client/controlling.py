@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from ditto_tasks.celery import DittoCelery
-from ditto_tasks.client.graphs import STOPPED, cancel_run, resume_run
+from ditto_tasks.client.graphs import cancel_run, resume_run
 from ditto_tasks.errors import PipelineError
+from ditto_tasks.pipelines.ends import STOPPED, not_resumable
 from ditto_tasks.pipelines.graph_runs import run_not_found
 from ditto_tasks.pipelines.run_views import RunView
 
@@ -29,8 +30,7 @@ def resume(app: DittoCelery, run: RunView, timeout_ms: int | None = None) -> Non
     RUN_NOT_STOPPED for a run that is running or done.
     """
     if run.kind in ("answer", "flow"):
-        message = "an answer or a flow that has ended cannot go on; start it anew"
-        raise PipelineError("RUN_NOT_RESUMABLE", message, {"kind": run.kind})
+        raise not_resumable()
     if run.state not in STOPPED:
         raise PipelineError("RUN_NOT_STOPPED", f"the run is {run.state}", {"state": run.state})
     resume_run(app, run.id, timeout_ms)

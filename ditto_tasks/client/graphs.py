@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, TypedDict
+from typing import TypedDict
 from uuid import uuid4
 
 from ditto_tasks.admission import Admission
@@ -14,10 +14,11 @@ from ditto_tasks.client.answering import cancel_answer
 from ditto_tasks.errors import Cancelled, PipelineError
 from ditto_tasks.json_values import InvalidJson, JsonObject, JsonValue, freeze
 from ditto_tasks.models import Scope, from_wire, to_wire
+from ditto_tasks.pipelines.ends import STOPPED, not_resumable
 from ditto_tasks.pipelines.graph_runs import run_not_found
 from ditto_tasks.pipelines.graph_values import Head, Opening
 from ditto_tasks.pipelines.graphs import Graph, check_known
-from ditto_tasks.pipelines.loop_records import LoopOpening, LoopRecord
+from ditto_tasks.pipelines.loop_records import LoopHead, LoopOpening
 from ditto_tasks.pipelines.loops import Loop, iteration_id
 from ditto_tasks.pipelines.run_admission import run_admission, run_shard
 from ditto_tasks.pipelines.run_index import RecordKind
@@ -27,8 +28,6 @@ from ditto_tasks.worker.keys import SCOPE_HEADER, TENANT_HEADER
 
 ScopeLike = Scope | Mapping[str, JsonValue]
 Outputs = dict[str, JsonValue]
-
-STOPPED: Final = ("failed", "cancelled")  # states of runs that can go on
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +116,7 @@ def admit(app: DittoCelery, kind: RecordKind, run: str, scope: Scope | None, tim
 
     A run that is there already stays whose it is: the id alone makes nobody its owner.
     """
-    if app.graphs.records.head(run) is not None or app.loops.records.outline(run) is not None:
+    if app.graphs.records.head(run) is not None or app.loops.records.head(run) is not None:
         return
     _note_and_list(app, kind, run, scope, timeout_ms)
 
@@ -156,58 +155,57 @@ def headers_of(scope: Scope | None) -> JsonObject:
 def cancel_run(app: DittoCelery, run: str) -> None:
     """End a run of any kind as cancelled unless it has ended; what is at work is asked to stop."""
     if app.graphs.records.head(run) is not None:
-        _cancel_graph(app, run)
-    elif app.loops.records.outline(run) is not None:
-        app.loops.fail(run, Cancelled())  # first: no iteration begins after that
-        loop = app.loops.records.outline(run)
-        if loop is not None:
-            _cancel_graph(app, iteration_id(run, loop.settled))
+        app.coordination.cancel_all(run)
+        app.graphs.fail(run, Cancelled())
+    elif app.loops.records.head(run) is not None:
+        _cancel_loop(app, run)
     elif (pipeline := app.records.load(run)) is not None:
         cancel_answer(app, pipeline.request, run)
     else:
         raise run_not_found()
 
 
-def _cancel_graph(app: DittoCelery, run: str) -> None:
-    app.coordination.cancel_all(run)
-    app.graphs.fail(run, Cancelled())
+def _cancel_loop(app: DittoCelery, run: str) -> None:
+    """What is at work is asked before the end is recorded: a resume after that withdraws both."""
+    while (loop := app.loops.records.head(run)) is not None and loop.state == "running":
+        app.coordination.cancel_all(iteration_id(run, loop.iteration))
+        if app.loops.fail(loop, Cancelled()):
+            return  # else it has gone on to its next iteration
 
 
 def resume_run(app: DittoCelery, run: str, timeout_ms: int | None) -> None:
     """Let a run that failed or was cancelled go on from what was settled, under a new deadline.
 
-    One that is running or done stays as it is. Pipelines and flows that have ended cannot be:
-    RUN_NOT_RESUMABLE. QUEUE_FULL and ERASED as for a new run.
+    One that is running or done stays as it is. No end that it had before stands when this returns. Pipelines
+    and flows that have ended cannot be: RUN_NOT_RESUMABLE. QUEUE_FULL and ERASED as for a new run.
     """
     deadline_ms = timeout_ms or app.settings.runtime.pipelines.deadline_ms
-    if (loop := app.loops.records.load(run)) is not None:
+    if (loop := app.loops.records.head(run)) is not None:
         _resume_loop(app, loop, deadline_ms)
     elif (graph := app.graphs.records.head(run)) is not None:
         _resume_graph(app, run, graph, deadline_ms)
     elif (pipeline := app.records.load(run)) is None:
         raise run_not_found()
     elif pipeline.state == "failed":
-        raise PipelineError(
-            "RUN_NOT_RESUMABLE", "only runs of graphs and loops can be resumed once they have ended"
-        )
+        raise not_resumable()
 
 
-def _resume_loop(app: DittoCelery, loop: LoopRecord, timeout_ms: int) -> None:
-    if loop.state not in STOPPED:
-        return
-    iteration, scope = iteration_id(loop.run, loop.iteration), _scope_of(loop.scope)
-    _prolong(app, "loop", loop.run, scope, timeout_ms)
-    _note(app, iteration, scope, timeout_ms)  # its record is prolonged, too
-    app.coordination.withdraw_cancel(iteration)
-    app.loops.resume(loop.run, timeout_ms)
+def _resume_loop(app: DittoCelery, loop: LoopHead, timeout_ms: int) -> None:
+    if loop.state in STOPPED:
+        iteration, scope = iteration_id(loop.run, loop.iteration), _scope_of(loop.scope)
+        _prolong(app, "loop", loop.run, scope, timeout_ms)
+        _note(app, iteration, scope, timeout_ms)  # its record is prolonged, too
+        app.coordination.withdraw_cancel(iteration)
+    if loop.state != "done":  # a resume that broke off may have left the old end of one that is running
+        app.loops.resume(loop.run, timeout_ms, loop.resumes + (loop.state in STOPPED))
 
 
 def _resume_graph(app: DittoCelery, run: str, graph: Head, timeout_ms: int) -> None:
-    if graph.state not in STOPPED:
-        return
-    _prolong(app, "graph", run, _scope_of(graph.scope), timeout_ms)
-    app.coordination.withdraw_cancel(run)
-    app.graphs.resume(run, timeout_ms)
+    if graph.state in STOPPED:
+        _prolong(app, "graph", run, _scope_of(graph.scope), timeout_ms)
+        app.coordination.withdraw_cancel(run)
+    if graph.state != "done":
+        app.graphs.resume(run, timeout_ms, graph.resumes + (graph.state in STOPPED))
 
 
 def _prolong(app: DittoCelery, kind: RecordKind, run: str, scope: Scope | None, timeout_ms: int) -> None:

@@ -107,4 +107,12 @@ class AnswerStore(Protocol):
 
     def get_task_meta(self, task_id: str) -> Mapping[str, object]: ...
 
-    def forget(self, task_id: str) -> object: ...
+
+class EndStore(Protocol):
+    """The same for runs that can be resumed: each end is that of a run after so many resumes."""
+
+    def store_end(self, run: str, result: object, state: str, resumes: int) -> bool:
+        """Store an end and tell whoever waits; False if the run was resumed since, and nothing is stored."""
+
+    def withdraw_end(self, run: str, resumes: int) -> None:
+        """Remove the end that a run had before it was resumed so often, and let nobody store it any more."""

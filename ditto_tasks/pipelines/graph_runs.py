@@ -8,18 +8,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final, NamedTuple, cast
 
-from celery import states
 from celery.exceptions import Ignore
 
 from ditto_tasks.errors import Cancelled, DeadLettered, DittoError, OutcomeUnknown, PipelineError, raised
 from ditto_tasks.json_values import JsonObject, JsonValue, encode
-from ditto_tasks.pipelines.base import AnswerStore
+from ditto_tasks.pipelines.base import EndStore
+from ditto_tasks.pipelines.ends import tell_end
 from ditto_tasks.pipelines.graph_functions import MoreFunctions
 from ditto_tasks.pipelines.graph_plan import named
 from ditto_tasks.pipelines.graph_records import MAX_DEATHS, GraphRecords
-from ditto_tasks.pipelines.graph_values import Given, GraphState, Handed, Head, Opening, Standing, Stopped
+from ditto_tasks.pipelines.graph_values import Given, GraphState, Handed, Opening, Standing, Stopped
 from ditto_tasks.pipelines.heartbeats import Heartbeats
-from ditto_tasks.pipelines.outcomes import error_from_wire, error_to_wire, is_node_result
+from ditto_tasks.pipelines.outcomes import error_to_wire, is_node_result
 from ditto_tasks.pipelines.steps import step_id
 from ditto_tasks.pipelines.sweep import QUIET_MS
 from ditto_tasks.task import OPTIONS_KEY
@@ -77,7 +77,7 @@ class GraphRuns:
     def __init__(
         self,
         records: GraphRecords,
-        answers: Callable[[], AnswerStore],
+        answers: Callable[[], EndStore],
         send: Send,
         functions: MoreFunctions,
         on_iteration_end: Callable[[str], None],
@@ -123,9 +123,9 @@ class GraphRuns:
                 if len(data) > MAX_OUTPUT_BYTES:
                     raise _too_large(len(data))
             except DittoError as error:
-                self._raised(delivery, error, given.deadline_ms)
+                self._raised(delivery, error, given.resumes)
                 raise
-        self._settled(delivery, value, data, given.deadline_ms)
+        self._settled(delivery, value, data, given.resumes)
         return Settled(value, len(data))
 
     def _computed(self, given: Given, compute: Compute) -> JsonValue:
@@ -133,17 +133,17 @@ class GraphRuns:
         wire = specification.wire(given.input, given.outputs, self._functions)
         return compute({**wire, OPTIONS_KEY: {**specification.options, "deadlineMs": given.deadline_ms}})
 
-    def _settled(self, delivery: Delivery, value: JsonValue, data: bytes, deadline_ms: int) -> None:
+    def _settled(self, delivery: Delivery, value: JsonValue, data: bytes, resumes: int) -> None:
         stopped = is_node_result(value) and cast(JsonObject, value)["status"] in ("cancelled", "timeout")
-        how = Stopped(stopped, stopped, deadline_ms)
+        how = Stopped(stopped, stopped, resumes)
         standing = self.records.settle(delivery.run, delivery.node, delivery.attempt, data, how)
         if standing is not None and standing.state == "done":
             self.announce(delivery.run)
         self._publish(delivery.run, standing)
 
-    def _raised(self, delivery: Delivery, error: DittoError, deadline_ms: int) -> None:
+    def _raised(self, delivery: Delivery, error: DittoError, resumes: int) -> None:
         may_have_acted = isinstance(error, OutcomeUnknown) or delivery.domain == REPEATS_ITS_OUTCOME
-        how = Stopped(isinstance(error, Cancelled), not may_have_acted, deadline_ms)
+        how = Stopped(isinstance(error, Cancelled), not may_have_acted, resumes)
         wire = error_to_wire(named(error, delivery.node))
         state = self.records.raised(delivery.run, delivery.node, delivery.attempt, wire, how)
         if state == "running":  # resumed since: the node is to run again
@@ -162,7 +162,7 @@ class GraphRuns:
         if standing.now_ms >= standing.deadline_ms:
             message = "the run did not finish within its deadline"
             late = PipelineError("PIPELINE_DEADLINE_EXCEEDED", message)
-            self.fail(run, late, seen_deadline_ms=standing.deadline_ms)
+            self.fail(run, late, resumes=standing.resumes)
         for node, attempt in standing.given_up:
             message = f"{MAX_DEATHS} workers died while they ran this node"
             self.give_up(run, node, attempt, DeadLettered("DEAD_LETTERED", message))
@@ -172,30 +172,25 @@ class GraphRuns:
     def give_up(self, run: str, node: str, attempt: int, error: DeadLettered) -> None:
         """End a run at a node whose message is given up."""
         wire = error_to_wire(named(error, node))
-        how = Stopped(stopped=False, renewed=False, deadline_ms=0)
+        how = Stopped(stopped=False, renewed=False, resumes=0)
         if self.records.raised(run, node, attempt, wire, how) == "failed":
             self.announce(run)
 
-    def fail(self, run: str, error: DittoError, *, seen_deadline_ms: int | None = None) -> None:
+    def fail(self, run: str, error: DittoError, *, resumes: int | None = None) -> None:
         """End a run with an error, unless it has ended, and tell whoever waits; see GraphRecords.end."""
         state: GraphState = "cancelled" if isinstance(error, Cancelled) else "failed"
-        if self.records.end(run, state, error_to_wire(error), seen_deadline_ms=seen_deadline_ms):
+        if self.records.end(run, state, error_to_wire(error), resumes=resumes):
             self.announce(run)
 
-    def resume(self, run: str, timeout_ms: int) -> GraphState:
-        """Go on from what was settled, with a new deadline; a run that is running or done stays as it is.
+    def resume(self, run: str, timeout_ms: int, resumes: int) -> None:
+        """Go on from what was settled, with a new deadline; see GraphRecords.resume.
 
-        Returns the state that it was in; RUN_NOT_FOUND without a record.
+        No end that it had before stands from then on, whoever still tells of it.
         """
-        head = self.records.head(run)
-        if head is None:
-            raise run_not_found()
-        if head.state in ("failed", "cancelled"):
-            self._answers().forget(run)  # before anything can store another end
-            self.records.resume(run, timeout_ms)
-            self.go_on(run)
-            self.announce(run)  # of a run that has nothing left to do nobody else tells
-        return head.state
+        self.records.resume(run, timeout_ms, resumes)
+        self._answers().withdraw_end(run, resumes)
+        self.go_on(run)
+        self.announce(run)  # of a run that has nothing left to do nobody else tells
 
     def announce(self, run: str) -> None:
         """Tell whoever waits how a run has ended: its caller, or the loop that it is an iteration of."""
@@ -205,15 +200,10 @@ class GraphRuns:
         if head.parent:
             self._on_iteration_end(head.parent)
         else:
-            self._store(run, head)
-        self.records.announced(run)
-
-    def _store(self, run: str, head: Head) -> None:
-        if head.error is None:
-            receipt = {"runId": run, "graph": head.graph}  # outputs stay where they are
-            self._answers().store_result(run, receipt, states.SUCCESS)
-        else:
-            self._answers().store_result(run, error_from_wire(head.error), states.FAILURE)
+            receipt: JsonObject = {"runId": run, "graph": head.graph}
+            if not tell_end(self._answers(), run, head.resumes, receipt=receipt, error=head.error):
+                return
+        self.records.announced(run, head.resumes)
 
     def _publish(self, run: str, standing: Standing | None) -> None:
         if standing is None:
@@ -222,7 +212,7 @@ class GraphRuns:
             try:
                 self._send(_message(run, handed, standing))
             except DittoError as failure:
-                self.fail(run, named(failure, handed.node), seen_deadline_ms=standing.deadline_ms)
+                self.fail(run, named(failure, handed.node), resumes=standing.resumes)
                 return
 
     def _beat(self, step: str) -> None:

@@ -31,6 +31,7 @@ class Standing:
 
     state: GraphState
     deadline_ms: int
+    resumes: int
     headers: JsonObject
     handed: tuple[Handed, ...]
     now_ms: int = 0
@@ -43,6 +44,7 @@ class Given:
 
     specification: Specification
     deadline_ms: int
+    resumes: int
     input: JsonValue
     outputs: dict[str, JsonValue]
 
@@ -60,6 +62,7 @@ class Opening:
     scope: Scope | None = None
     headers: JsonObject | None = None
     parent: str = ""  # the loop that it is an iteration of
+    resumes: int = 0  # of that loop
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +74,7 @@ class Head:
     parent: str
     error: JsonObject | None
     scope: JsonObject | None
+    resumes: int  # how often it was resumed; an iteration has the number of its loop
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,22 +119,22 @@ class NodeTimes:
 
 @dataclass(frozen=True, slots=True)
 class Stopped:
-    """Whether what a node gave says that it was stopped, whether it needs another id to run again, and the
-    deadline that it was given.
+    """Whether what a node gave says that it was stopped, whether it needs another id to run again, and how
+    often its run had been resumed when it began.
     """
 
     stopped: bool
     renewed: bool
-    deadline_ms: int
+    resumes: int
 
     def arguments(self) -> tuple[int, int, int]:
-        return int(self.stopped), int(self.renewed), self.deadline_ms
+        return int(self.stopped), int(self.renewed), self.resumes
 
 
 def standing_of(reply: object) -> Standing | None:
     if reply is None:
         return None
-    state, deadline, headers, handed, *tended = cast("list[bytes]", reply)
+    state, deadline, resumes, headers, handed, *tended = cast("list[bytes]", reply)
     now, given_up = tended or (b"0", b"")
     messages = [
         Handed(text(node), integer(attempt), Specification.parse(decode(spec)))
@@ -139,7 +143,13 @@ def standing_of(reply: object) -> Standing | None:
     whose = cast(JsonObject, decode(headers))
     lost = tuple((text(node), integer(attempt)) for node, attempt in cast("list[list[bytes]]", given_up))
     return Standing(
-        cast(GraphState, text(state)), integer(deadline), whose, tuple(messages), integer(now), lost
+        cast(GraphState, text(state)),
+        integer(deadline),
+        integer(resumes),
+        whose,
+        tuple(messages),
+        integer(now),
+        lost,
     )
 
 
@@ -151,10 +161,10 @@ def given_of(reply: object) -> Given | Refusal:
         return cast(Refusal, text(verdict))
     if None in values:  # erased in between
         return "unknown"
-    spec, deadline, given, *outputs = values
+    spec, deadline, resumes, given, *outputs = values
     specification = Specification.parse(decode(spec))
     known = zip(specification.dependencies, map(decode, outputs), strict=True)
-    return Given(specification, integer(deadline), decode(given), dict(known))
+    return Given(specification, integer(deadline), integer(resumes), decode(given), dict(known))
 
 
 def times_of(fields: Sequence[bytes | None]) -> NodeTimes:

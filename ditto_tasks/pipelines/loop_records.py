@@ -2,21 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import cast
+from typing import Final, cast
 
 from ditto_tasks.coordination import BrokerClient
 from ditto_tasks.json_values import JsonObject, JsonValue, decode, encode
 from ditto_tasks.keys import Keys
 from ditto_tasks.lua_running import run_script
 from ditto_tasks.pipelines.base import Outline
-from ditto_tasks.pipelines.graph_records import SCRIPTS, RecordClient, asked_digest
+from ditto_tasks.pipelines.graph_reading import SCRIPTS, read_fields
+from ditto_tasks.pipelines.graph_records import asked_digest
 from ditto_tasks.pipelines.graph_values import GraphState, integer, state_of
 from ditto_tasks.redis_replies import text
 from ditto_tasks.state.operations import erased
 from ditto_tasks.task_events import EVENTS_TTL_MS
+
+HEAD: Final = (
+    "state",
+    "name",
+    "iteration",
+    "resumes",
+    "opened",
+    "deadline",
+    "ended",
+    "scope",
+    "headers",
+    "error",
+)
+WHOLE: Final = (*HEAD, "request", "value")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,24 +50,55 @@ class LoopOpening:
 
 
 @dataclass(frozen=True, slots=True)
-class LoopRecord:
-    """A run as it stands. Times are milliseconds since the epoch, by the server's clock."""
+class LoopHead:
+    """A run as it stands, without its loop and state. Times are ms since the epoch, by the server's clock."""
 
     run: str
-    loop: JsonObject
-    value: JsonValue  # the loop's state
-    iteration: int  # from 0; as many have ended
     state: GraphState
-    deadline_ms: int
-    now_ms: int
+    name: str
+    iteration: int  # from 0; as many have ended
+    resumes: int  # how often it was resumed
     opened_ms: int
+    deadline_ms: int
     ended_ms: int | None
-    shard: int
-    concurrency: int
-    max_iterations: int
+    now_ms: int
     scope: JsonObject | None
     headers: JsonObject
     error: JsonObject | None
+
+    @property
+    def left_ms(self) -> int:
+        """The time until the deadline."""
+        return self.deadline_ms - self.now_ms
+
+    def stands_as(self, seen: LoopHead) -> bool:
+        """Whether it is as it was seen: it has not ended, gone on nor been resumed since."""
+        return (self.state, self.iteration, self.resumes) == (seen.state, seen.iteration, seen.resumes)
+
+    @property
+    def outline(self) -> Outline:
+        return Outline(
+            name=self.name,
+            state=self.state,
+            opened_ms=self.opened_ms,
+            deadline_ms=self.deadline_ms,
+            ended_ms=self.ended_ms,
+            error=self.error,
+            settled=self.iteration,
+            kind="loop",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class LoopRecord:
+    """The whole of a run."""
+
+    head: LoopHead
+    loop: JsonObject
+    value: JsonValue  # the loop's state
+    shard: int
+    concurrency: int
+    max_iterations: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,18 +113,23 @@ class LoopRecords:
         """Record a new run; False if one of this id is there that was asked something else. Idempotent."""
         asked: JsonObject = {
             "loop": opening.loop,
-            "scope": opening.scope,
-            "headers": opening.headers,
             "shard": opening.shard,
             "concurrency": opening.concurrency,
             "maxIterations": opening.max_iterations,
         }
+        fields = {
+            "request": encode(asked),
+            "scope": encode(opening.scope),
+            "headers": encode(opening.headers),
+            "value": encode(opening.state),
+        }
+        digest = asked_digest(*fields.values())
+        flat = [part for field in fields.items() for part in field]
         run = opening.run
         keys = [self._keys.loop(run), self._keys.loops(opening.shard), self._keys.erased_root(run)]
-        request, value = encode(asked), encode(opening.state)
-        digest = asked_digest(request, value)
-        fields = ("digest", digest, "name", str(opening.loop["name"]), "request", request, "value", value)
-        known = self._run("loop_open", keys, run, opening.timeout_ms, self.ttl_ms, *fields)
+        times = opening.timeout_ms, self.ttl_ms
+        about = "digest", digest, "name", str(opening.loop["name"])
+        known = self._run("loop_open", keys, run, *times, *about, *flat)
         if known is None:
             raise erased()
         return text(known) == digest
@@ -89,51 +140,36 @@ class LoopRecords:
         about = iteration, encode(value), "done" if done else "running", event, EVENTS_TTL_MS
         return state_of(self._run("loop_step", self._with_events(run), *about))
 
-    def end(
-        self, run: str, state: GraphState, error: JsonObject, *, seen_deadline_ms: int | None = None
-    ) -> bool:
-        """End a run that has not ended; True if this ended it.
+    def end(self, seen: LoopHead, state: GraphState, error: JsonObject) -> bool:
+        """End a run that is as it was seen; True if this ended it.
 
-        With the deadline that was seen a run that was resumed since, and so has another one, is left alone.
+        One that has ended, gone on to another iteration or was resumed since is left alone.
         """
-        seen = "" if seen_deadline_ms is None else seen_deadline_ms
-        about = state, encode(error), encode({"status": state}), EVENTS_TTL_MS, seen
-        return self._run("loop_end", self._with_events(run), *about) == 1
+        about = state, encode(error), encode({"status": state}), EVENTS_TTL_MS, seen.iteration, seen.resumes
+        return self._run("loop_end", self._with_events(seen.run), *about) == 1
 
-    def resume(self, run: str, timeout_ms: int) -> GraphState | None:
-        """Let a run that failed or was cancelled go on; the state that it was in."""
+    def resume(self, run: str, timeout_ms: int, resumes: int) -> None:
+        """Let a run that failed or was cancelled go on under a new deadline, resumed so often with this.
+
+        One that is running or done, or was resumed so often already, stays as it is.
+        """
         event = encode({"status": "resumed"})
-        about = run, timeout_ms, self.ttl_ms, event, EVENTS_TTL_MS
-        return state_of(self._run("loop_resume", self._with_events(run), *about))
+        about = run, timeout_ms, self.ttl_ms, resumes, event, EVENTS_TTL_MS
+        self._run("loop_resume", self._with_events(run), *about)
 
-    def announced(self, run: str) -> None:
-        """Note that whoever waits was told of the end: nobody looks after the run, unless it goes on."""
-        self._run("loop_announced", [self._keys.loop(run)], run)
+    def announced(self, run: str, resumes: int) -> None:
+        """Note that whoever waits was told of the end after so many resumes: nobody looks after the run."""
+        self._run("loop_announced", [self._keys.loop(run)], run, resumes)
+
+    def head(self, run: str) -> LoopHead | None:
+        """How a run stands; the loop and its state are not read."""
+        now_ms, fields = self._read(run, HEAD)
+        return _head(run, now_ms, fields) if fields else None
 
     def load(self, run: str) -> LoopRecord | None:
         """The whole record."""
-        now, pairs = cast("tuple[bytes, list[bytes]]", self._run("load", [self._keys.loop(run)]))
-        fields = dict(zip(map(text, pairs[::2]), pairs[1::2], strict=True))
-        return _record(run, integer(now), fields) if fields else None
-
-    def outline(self, run: str) -> Outline | None:
-        """What a listing shows; the loop and its state are not read."""
-        names = "state", "name", "iteration", "opened", "deadline", "ended", "error"
-        with self.clients() as client:
-            values = cast(RecordClient, client).hmget(self._keys.loop(run), names)
-        state, name, iteration, opened, deadline, ended, error = values
-        if state is None or name is None:
-            return None
-        return Outline(
-            name=text(name),
-            state=cast(GraphState, text(state)),
-            opened_ms=integer(opened),
-            deadline_ms=integer(deadline),
-            ended_ms=None if ended is None else integer(ended),
-            error=cast("JsonObject | None", decode(error or b"null")),
-            settled=integer(iteration),
-            kind="loop",
-        )
+        now_ms, fields = self._read(run, WHOLE)
+        return _record(_head(run, now_ms, fields), fields) if fields else None
 
     def tracked(self, shard: int) -> list[str]:
         """The runs whose end was not announced yet, the nearest deadline first."""
@@ -144,6 +180,11 @@ class LoopRecords:
         """Take a run off the list; its record stays until its TTL ends it."""
         with self.clients() as client:
             client.zrem(self._keys.loops(shard), run)
+
+    def _read(self, run: str, names: Sequence[str]) -> tuple[int, dict[str, bytes]]:
+        with self.clients() as client:
+            now_ms, values = read_fields(client, self._keys.loop(run), names)
+        return now_ms, {name: value for name, value in zip(names, values, strict=True) if value is not None}
 
     def _run(self, script: str, keys: Sequence[str], *args: str | bytes | int) -> object:
         with self.clients() as client:
@@ -157,22 +198,30 @@ class LoopRecords:
         return Keys(self.deployment)
 
 
-def _record(run: str, now_ms: int, fields: dict[str, bytes]) -> LoopRecord:
+def _head(run: str, now_ms: int, fields: Mapping[str, bytes]) -> LoopHead:
+    return LoopHead(
+        run=run,
+        state=cast(GraphState, text(fields["state"])),
+        name=text(fields["name"]),
+        iteration=integer(fields["iteration"]),
+        resumes=integer(fields["resumes"]),
+        opened_ms=integer(fields["opened"]),
+        deadline_ms=integer(fields["deadline"]),
+        ended_ms=integer(fields["ended"]) if "ended" in fields else None,
+        now_ms=now_ms,
+        scope=cast("JsonObject | None", decode(fields["scope"])),
+        headers=cast(JsonObject, decode(fields["headers"])),
+        error=cast("JsonObject | None", decode(fields.get("error", b"null"))),
+    )
+
+
+def _record(head: LoopHead, fields: Mapping[str, bytes]) -> LoopRecord:
     asked = cast(JsonObject, decode(fields["request"]))
     return LoopRecord(
-        run=run,
+        head=head,
         loop=cast(JsonObject, asked["loop"]),
         value=decode(fields["value"]),
-        iteration=integer(fields["iteration"]),
-        state=cast(GraphState, text(fields["state"])),
-        deadline_ms=integer(fields["deadline"]),
-        now_ms=now_ms,
-        opened_ms=integer(fields["opened"]),
-        ended_ms=integer(fields["ended"]) if "ended" in fields else None,
         shard=cast(int, asked["shard"]),
         concurrency=cast(int, asked["concurrency"]),
         max_iterations=cast(int, asked["maxIterations"]),
-        scope=cast("JsonObject | None", asked["scope"]),
-        headers=cast(JsonObject, asked["headers"]),
-        error=cast("JsonObject | None", decode(fields.get("error", b"null"))),
     )

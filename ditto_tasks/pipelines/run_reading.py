@@ -11,7 +11,7 @@ from ditto_tasks.json_values import JsonObject
 from ditto_tasks.models import Scope
 from ditto_tasks.pipelines.base import Outline, PipelineRecord
 from ditto_tasks.pipelines.graph_plan import NODE_ID
-from ditto_tasks.pipelines.graph_records import GraphRecords
+from ditto_tasks.pipelines.graph_reading import GraphReading
 from ditto_tasks.pipelines.graph_values import NodeTimes, Progress
 from ditto_tasks.pipelines.loop_records import LoopRecords
 from ditto_tasks.pipelines.loops import iteration_id
@@ -43,7 +43,7 @@ class RunRecords:
 
     index: RunIndex
     pipelines: PipelineRecords
-    graphs: GraphRecords
+    graphs: GraphReading
     loops: LoopRecords
 
     def list(
@@ -71,7 +71,7 @@ class RunRecords:
     def _summary(self, listed: Listed) -> RunSummary | None:
         readers: Mapping[RecordKind, Callable[[str], Outline | None]] = {
             "graph": self._graph_outline,
-            "loop": self.loops.outline,
+            "loop": self._loop_outline,
             "pipeline": self.pipelines.outline,
         }
         found = readers[listed.kind](listed.run)
@@ -94,6 +94,10 @@ class RunRecords:
         progress = self.graphs.progress(run)
         return None if progress is None else progress.outline
 
+    def _loop_outline(self, run: str) -> Outline | None:
+        head = self.loops.head(run)
+        return None if head is None else head.outline
+
     def _graph(self, run: str) -> RunView | None:
         progress = self.graphs.progress(run)
         if progress is None:
@@ -113,25 +117,25 @@ class RunRecords:
         )
 
     def _loop(self, run: str) -> RunView | None:
-        record = self.loops.load(run)
-        if record is None:
+        head = self.loops.head(run)
+        if head is None:
             return None
-        shown = record.iteration - (record.state == "done")  # the one at work, else the last one
+        shown = head.iteration - (head.state == "done")  # the one at work, else the last one
         iteration = iteration_id(run, shown)
         progress = self.graphs.progress(iteration)
         return RunView(
             id=run,
             kind="loop",
-            name=str(record.loop["name"]),
-            state=record.state,
-            opened_ms=record.opened_ms,
-            deadline_ms=record.deadline_ms,
-            now_ms=record.now_ms,
-            ended_ms=record.ended_ms,
-            error=_error(record.error),
+            name=head.name,
+            state=head.state,
+            opened_ms=head.opened_ms,
+            deadline_ms=head.deadline_ms,
+            now_ms=head.now_ms,
+            ended_ms=head.ended_ms,
+            error=_error(head.error),
             nodes=() if progress is None else graph_nodes(self.graphs, iteration, progress),
             iteration=shown + 1,
-            scope_hash=_scope_hash(record.headers),
+            scope_hash=_scope_hash(head.headers),
         )
 
     def _pipeline(self, run: str) -> RunView | None:
@@ -153,7 +157,7 @@ class RunRecords:
         )
 
 
-def graph_nodes(graphs: GraphRecords, run: str, progress: Progress) -> tuple[NodeView, ...]:
+def graph_nodes(graphs: GraphReading, run: str, progress: Progress) -> tuple[NodeView, ...]:
     """The nodes of a run with their states."""
     plan = graphs.plan(run)
     times = graphs.node_times(run, [node for node, _, _ in plan])

@@ -96,7 +96,7 @@ def test_a_node_that_came_too_late_is_handed_out_when_its_run_is_resumed(app: Di
     """Its message is gone, and nothing waits until it counts as silent."""
     ended(app)
     begun(app)
-    app.graphs.records.resume(RUN, LATER_MS)
+    app.graphs.records.resume(RUN, LATER_MS, 1)
     assert handed_out(app) == ["a"]
     assert isinstance(begun(app), Given)
 
@@ -106,7 +106,7 @@ def test_a_second_delivery_after_the_end_takes_nothing_from_a_node_at_work(app: 
     assert isinstance(begun(app), Given)
     ended(app)
     assert begun(app) == "ended"
-    app.graphs.records.resume(RUN, LATER_MS)
+    app.graphs.records.resume(RUN, LATER_MS, 1)
     assert handed_out(app) == []
 
 
@@ -114,5 +114,5 @@ def test_a_delivery_that_nobody_sent_makes_no_node_ready(app: DittoCelery) -> No
     """A node whose dependencies have not settled does not start when the run is resumed."""
     ended(app)
     assert begun(app, "b") == "ended"
-    app.graphs.records.resume(RUN, LATER_MS)
+    app.graphs.records.resume(RUN, LATER_MS, 1)
     assert handed_out(app) == []

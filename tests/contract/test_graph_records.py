@@ -20,7 +20,7 @@ from ditto_tasks.pipelines.loop_records import LoopOpening
 from ditto_tasks.pipelines.loop_runs import sweep_loops
 
 GRAPH = Graph("g", [constant("a"), load("b", "a"), load("c", "a", "b")])
-FREE = Stopped(stopped=False, renewed=True, deadline_ms=0)
+FREE = Stopped(stopped=False, renewed=True, resumes=0)
 ERROR = {"kind": "PipelineError", "code": "X", "message": "m", "details": {}}
 
 
@@ -115,11 +115,12 @@ def test_calls_without_a_record_leave_no_key(records, app, broker):
     assert records.tend("r", 0) is None
     assert not records.end("r", "failed", ERROR)
     records.beat("r", "a")
-    records.announced("r")
-    assert records.resume("r", 1_000) is None
+    records.announced("r", 0)
+    records.resume("r", 1_000, 1)
     assert app.loops.records.step("r", 0, 1, done=True) is None
-    assert not app.loops.records.end("r", "failed", ERROR)
-    app.loops.records.announced("r")
+    app.loops.records.resume("r", 1_000, 1)
+    app.loops.records.announced("r", 0)
+    assert app.loops.records.head("r") is None
     assert broker.keys("*") == []
 
 
@@ -131,31 +132,34 @@ def test_a_run_is_ended_once(opened):
     assert opened.head("r").state == "cancelled"
 
 
-@pytest.mark.parametrize("kind", ["graphs", "loops"])
-def test_a_sweep_that_saw_an_older_deadline_ends_nothing(app, opened, kind):
-    """In the instant of a resume it finds a run that has ended, or one with another deadline."""
-    app.loops.records.open(LoopOpening("r", {"name": "l", "graphs": {}}, 1, 7, 60_000, 8, 3, None, {}))
-    runs = getattr(app, kind).records
-    seen_ms = deadline_ms(app, kind)
-    runs.end("r", "failed", ERROR)
-    runs.resume("r", 120_000)
-    assert not runs.end("r", "failed", ERROR, seen_deadline_ms=seen_ms)
-    assert runs.end("r", "failed", ERROR, seen_deadline_ms=deadline_ms(app, kind))
+def test_a_sweep_that_saw_a_run_before_its_resume_ends_nothing(opened):
+    """In the instant of a resume it finds a run that has ended, or one that was resumed oftener."""
+    opened.end("r", "failed", ERROR)
+    opened.resume("r", 120_000, 1)
+    assert not opened.end("r", "failed", ERROR, resumes=0)
+    assert opened.end("r", "failed", ERROR, resumes=1)
 
 
-def deadline_ms(app, kind):
-    """The deadline that the record says."""
-    return (app.graphs.records.progress("r") if kind == "graphs" else app.loops.records.load("r")).deadline_ms
+def test_a_run_is_resumed_once_by_all_who_saw_the_same_end(opened):
+    """The second of them changes nothing, not even the deadline."""
+    opened.end("r", "failed", ERROR)
+    opened.resume("r", 120_000, 1)
+    deadline_ms = opened.progress("r").deadline_ms
+    opened.resume("r", 240_000, 1)
+    assert opened.progress("r").deadline_ms == deadline_ms
+    assert opened.head("r").resumes == 1
 
 
 def test_a_run_that_goes_on_again_stays_on_its_list(opened, broker):
     """Announcing an earlier end comes too late: somebody has to look after it."""
     opened.end("r", "failed", ERROR)
-    opened.resume("r", 60_000)
-    opened.announced("r")
+    opened.resume("r", 60_000, 1)
+    opened.announced("r", 0)
     assert opened.tracked(7) == ["r"]
     opened.end("r", "failed", ERROR)
-    opened.announced("r")
+    opened.announced("r", 0)
+    assert opened.tracked(7) == ["r"]
+    opened.announced("r", 1)
     assert opened.tracked(7) == []
 
 
@@ -164,11 +168,22 @@ def test_a_raised_node_runs_again_as_another_attempt(opened):
     opened.hand_out("r")
     begin(opened, "a")
     assert opened.raised("r", "a", 1, ERROR, FREE) == "failed"
-    opened.resume("r", 60_000)
+    opened.resume("r", 60_000, 1)
     [again] = opened.hand_out("r").handed
     assert (again.node, again.attempt) == ("a", 2)
     assert begin(opened, "a", 1) == "stale"
     assert isinstance(begin(opened, "a", 2), Given)
+
+
+@pytest.mark.parametrize(("resumes", "expected"), [(0, ["a"]), (1, ["b"])])
+def test_a_node_that_was_stopped_before_the_resume_runs_again(opened, resumes, expected):
+    """Asked to stop with the run as it was, it says so when the run goes on; one of now has just ended so."""
+    opened.hand_out("r")
+    begin(opened, "a")
+    opened.end("r", "cancelled", ERROR)
+    opened.resume("r", 60_000, 1)
+    how = Stopped(stopped=True, renewed=True, resumes=resumes)
+    assert handed(opened.settle("r", "a", 1, encode(None), how)) == expected
 
 
 def test_a_delivery_while_the_node_is_at_work_is_of_no_use(opened):
@@ -204,7 +219,7 @@ def test_a_node_that_was_given_up_has_all_its_deaths_again_when_it_is_resumed(ap
     for _ in range(MAX_DEATHS):
         begin(opened, "a")
         app.graphs.tend("r", quiet_ms=0)
-    app.graphs.resume("r", 60_000)
+    app.graphs.resume("r", 60_000, 1)
     assert isinstance(begin(opened, "a"), Given)
     app.graphs.tend("r", quiet_ms=0)
     assert opened.head("r").state == "running"
@@ -254,7 +269,7 @@ def test_everything_of_a_run_ends_with_its_record(opened, broker):
     settle(opened, "a", 1)
     in_time(broker, most)
     opened.end("r", "failed", ERROR)
-    opened.resume("r", 600_000)
+    opened.resume("r", 600_000, 1)
     assert all(broker.pttl(name) > most for name in broker.scan_iter("ditto:default:graph:*"))
 
 

@@ -92,7 +92,9 @@ def test_a_loop_whose_iteration_ended_after_a_cancel_goes_on(
     """The iteration's last node settled when the loop had ended: resumed, that is not repeated."""
     run = client.run(waiting(), {"key": key, "wanted": 1})
     eventually(lambda: broker.exists(RAN + key), WAIT_S)
-    client.app.loops.fail(run.id, Cancelled())
+    loop = client.app.loops.records.head(run.id)
+    assert loop is not None
+    client.app.loops.fail(loop, Cancelled())
     broker.set(f"test:go:{key}", 1, ex=600)
     eventually(lambda: client.app.run_records.load(run.id).nodes[0].state != "running", WAIT_S)
     assert client.resume_loop(run.id).get(WAIT_S)["rounds"] == 1

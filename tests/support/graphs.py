@@ -15,6 +15,7 @@ from support.flows_extension import NAME as ACTING
 from support.graphs_extension import NAME as COUNTING
 
 LOAD = "CONTEXT.LOAD"
+FUNCTIONS = {"bind": "test.first item", "update": "test.count", "done": "test.enough"}  # of loops
 KINDS = [(LOAD, "test.mix"), ("CONTEXT.UPDATE", "test.both"), ("CONTEXT.SELECT", "test.choose")]
 
 

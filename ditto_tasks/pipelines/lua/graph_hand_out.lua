@@ -1,4 +1,4 @@
 -- Hand out what may start now.
 -- KEYS as in graph_shared
--- returns {state, deadline, headers, {{node, attempt, specification} …}}, or nothing without a record
+-- returns {state, deadline, resumes, headers, {{node, attempt, specification} …}}, or nothing without a record
 return state and hand_out({})

@@ -1,7 +1,7 @@
 -- Record that a node raised, and end its run as failed: nothing new is started.
 -- KEYS as in graph_shared
 -- ARGV[1] node, [2] attempt, [3] error as JSON, [4] "1" if it was stopped, [5] attempts to add if it is to run
---   again, [6] deadline that it was given, [7] event of the node, [8] event of the run's end, [9] ms to keep
+--   again, [6] how often the run had been resumed when it began, [7] event of the node, [8] event of the run's end, [9] ms to keep
 --   events
 -- returns "failed" if this ended the run, "running" if the run goes on, else nothing: whoever ended it tells of it
 local node = ARGV[1]

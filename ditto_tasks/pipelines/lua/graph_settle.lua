@@ -1,15 +1,15 @@
 -- Record a node's output, end the run if it was the last, and hand out what may start now.
 -- KEYS as in graph_shared
 -- ARGV[1] node, [2] attempt, [3] output as JSON, [4] "1" if it says that it was stopped, [5] attempts to add if
---   it is to run again, [6] deadline that it was given, [7] event of the node, [8] event of the run's end,
+--   it is to run again, [6] how often the run had been resumed when it began, [7] event of the node, [8] event of the run's end,
 --   [9] ms to keep events
--- returns {state, deadline, headers, {{node, attempt, specification} …}}, or nothing without a record
+-- returns {state, deadline, resumes, headers, {{node, attempt, specification} …}}, or nothing without a record
 local node = ARGV[1]
 local ended, attempt = unpack(redis.call("HMGET", record, "ended:" .. node, "attempt:" .. node))
 if not state then
     return nil
 elseif ended or attempt ~= ARGV[2] then
-    return {state, deadline, "{}", {}}
+    return {state, deadline, resumes, "{}", {}}
 elseif ARGV[4] == "1" and stopped_with_run(ARGV[6]) then -- this is no output that counts
     redis.call("HINCRBY", record, "attempt:" .. node, ARGV[5])
     to_ready(node)

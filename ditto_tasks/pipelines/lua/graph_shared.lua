@@ -4,7 +4,7 @@ local record, outputs, ready, flight, events = unpack(KEYS)
 local time = redis.call("TIME")
 local clock = time[1] * 1000 + math.floor(time[2] / 1000)
 local now = string.format("%d", clock)
-local state, deadline, limit = unpack(redis.call("HMGET", record, "state", "deadline", "limit"))
+local state, deadline, limit, resumes = unpack(redis.call("HMGET", record, "state", "deadline", "limit", "resumes"))
 local function keep(key) -- as long as the record
     redis.call("PEXPIRE", key, redis.call("PTTL", record))
 end
@@ -18,8 +18,8 @@ local function to_ready(node) -- it is handed out (again) in its turn
     redis.call("ZADD", ready, redis.call("HGET", record, "rank:" .. node), node)
     keep(ready)
 end
-local function stopped_with_run(begun_under) -- it ended, its time is up, or it was resumed since the node began
-    return state ~= "running" or begun_under ~= deadline or clock >= tonumber(deadline)
+local function stopped_with_run(begun_after) -- it ended, its time is up, or it was resumed since the node began
+    return state ~= "running" or begun_after ~= resumes or clock >= tonumber(deadline)
 end
 local function add_message(messages, node)
     local found = redis.call("HMGET", record, "attempt:" .. node, "spec:" .. node)
@@ -38,5 +38,5 @@ local function hand_out(messages) -- the first declared first, as many as may be
         add_message(messages, node)
     end
     keep(flight)
-    return {state, deadline, redis.call("HGET", record, "headers"), messages}
+    return {state, deadline, resumes, redis.call("HGET", record, "headers"), messages}
 end

@@ -2,7 +2,7 @@
 -- KEYS as in graph_shared
 -- ARGV[1] ms of silence after which a node counts as lost, doubled with each time it was handed out again
 -- ARGV[2] deaths of workers at one node after which it is given up
--- returns {state, deadline, headers, {{node, attempt, specification} …}, now, {{node, attempt} …} given up}, or
+-- returns {state, deadline, resumes, headers, {{node, attempt, specification} …}, now, {{node, attempt} …} given up}, or
 --   nothing without a record
 if not state then
     return nil

@@ -1,9 +1,10 @@
--- End a run that has not ended yet, nor was resumed since it was looked at.
+-- End a run that is as it was looked at: it has not ended, nor gone on to another iteration, nor was it resumed since.
 -- KEYS[1] record, KEYS[2] events
--- ARGV[1] state, [2] error as JSON, [3] event as JSON, [4] ms to keep events, [5] deadline that was seen, or "" for any
+-- ARGV[1] state, [2] error as JSON, [3] event as JSON, [4] ms to keep events, [5] iteration that was
+--   seen, [6] how often it had been resumed then
 -- returns 1 if this ended it: whoever ends a run tells of it
-local state, deadline = unpack(redis.call("HMGET", KEYS[1], "state", "deadline"))
-if state ~= "running" or (ARGV[5] ~= "" and ARGV[5] ~= deadline) then
+local state, iteration, resumes = unpack(redis.call("HMGET", KEYS[1], "state", "iteration", "resumes"))
+if state ~= "running" or iteration ~= ARGV[5] or resumes ~= ARGV[6] then
     return 0
 end
 local time = redis.call("TIME")

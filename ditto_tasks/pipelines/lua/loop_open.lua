@@ -12,7 +12,7 @@ local time = redis.call("TIME")
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local deadline = string.format("%d", now + ARGV[2])
 redis.call("HSET", KEYS[1], "state", "running", "opened", string.format("%d", now), "deadline", deadline,
-    "iteration", 0, "list", KEYS[2])
+    "iteration", 0, "resumes", 0, "list", KEYS[2])
 for at = 4, #ARGV, 2 do
     redis.call("HSET", KEYS[1], ARGV[at], ARGV[at + 1])
 end
