@@ -1,14 +1,14 @@
 """What a careless or unlucky user does to graphs: odd ids and inputs, late resumes, two scopes, erasure."""
 
 import json
-from collections.abc import Iterator
 from uuid import uuid4
 
 import pytest
 import redis
 from click.testing import CliRunner
+from support import graph_fixtures as fixtures
 from support.flows import FlowDeployment
-from support.graphs import constant, execute, graph_deployment, load
+from support.graphs import constant, execute, load
 from support.graphs_extension import RAN
 from support.polling import eventually
 
@@ -22,35 +22,13 @@ from ditto_tasks.pipelines.graph_plan import run_graph
 from ditto_tasks.pipelines.graphs import Graph, GraphNode
 
 WAIT_S = 60.0
+running, broker, client, key = fixtures.running, fixtures.broker, fixtures.client, fixtures.key
 
 
 @graph_function("here.only")
 def here_only(given: object, outputs: object) -> dict[str, object]:
     """A binding that workers do not know."""
     return {"sources": []}
-
-
-@pytest.fixture(scope="module")
-def running() -> Iterator[FlowDeployment]:
-    with graph_deployment() as deployed, deployed.worker():
-        yield deployed
-
-
-@pytest.fixture(scope="module")
-def client(running: FlowDeployment) -> Iterator[Ditto]:
-    with Ditto(running.settings) as opened:
-        yield opened
-
-
-@pytest.fixture(scope="module")
-def broker(running: FlowDeployment) -> Iterator[redis.Redis]:
-    with redis.Redis.from_url(running.server.redis_url(0), decode_responses=True) as opened:
-        yield opened
-
-
-@pytest.fixture
-def key() -> str:
-    return f"k{uuid4().hex}"
 
 
 def node_states(client: Ditto, run: str) -> dict[str, str]:

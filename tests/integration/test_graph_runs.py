@@ -5,11 +5,11 @@ from uuid import uuid4
 
 import pytest
 import redis
+from support import graph_fixtures as fixtures
 from support.flows import says
 from support.graphs import (
     constant,
     execute,
-    graph_deployment,
     layered_graph,
     load,
     random_graph,
@@ -26,25 +26,8 @@ from ditto_tasks.pipelines.graph_plan import run_graph
 from ditto_tasks.pipelines.graphs import Graph, GraphNode
 
 WAIT_S = 60.0
+running, broker, client, key = fixtures.running, fixtures.broker, fixtures.client, fixtures.key
 ASK = {"messages": [{"role": "user", "content": "q"}]}
-
-
-@pytest.fixture(scope="module")
-def running():
-    with graph_deployment() as deployed, deployed.worker():
-        yield deployed
-
-
-@pytest.fixture(scope="module")
-def broker(running):
-    with redis.Redis.from_url(running.server.redis_url(0), decode_responses=True) as client:
-        yield client
-
-
-@pytest.fixture(scope="module")
-def client(running):
-    with Ditto(running.settings) as opened:
-        yield opened
 
 
 @pytest.fixture
@@ -52,11 +35,6 @@ def model(running):
     running.provider.requests.clear()
     running.provider.client_closed.clear()
     return running.provider
-
-
-@pytest.fixture
-def key():
-    return f"k{uuid4().hex}"
 
 
 def seen(output):

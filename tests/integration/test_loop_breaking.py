@@ -1,14 +1,14 @@
 """What a careless or unlucky user does to loops: erasure, large states, late ends, odd functions."""
 
 import time
-from collections.abc import Iterator
 from uuid import uuid4
 
 import pytest
 import redis
 from click.testing import CliRunner
+from support import graph_fixtures as fixtures
 from support.flows import FlowDeployment
-from support.graphs import constant, graph_deployment, load
+from support.graphs import FUNCTIONS, constant, load
 from support.graphs_extension import RAN
 from support.polling import eventually
 
@@ -21,32 +21,9 @@ from ditto_tasks.pipelines.loops import Loop
 from ditto_tasks.tenants import owner_key
 
 WAIT_S = 60.0
+running, broker, client, key = fixtures.running, fixtures.broker, fixtures.client, fixtures.key
 LONG_MS = 3 * 86_400_000  # longer than what a run has is noted anyway
 KEYS = Keys("default")
-FUNCTIONS = {"bind": "test.first item", "update": "test.count", "done": "test.enough"}
-
-
-@pytest.fixture(scope="module")
-def running() -> Iterator[FlowDeployment]:
-    with graph_deployment() as deployed, deployed.worker():
-        yield deployed
-
-
-@pytest.fixture(scope="module")
-def client(running: FlowDeployment) -> Iterator[Ditto]:
-    with Ditto(running.settings) as opened:
-        yield opened
-
-
-@pytest.fixture(scope="module")
-def broker(running: FlowDeployment) -> Iterator[redis.Redis]:
-    with redis.Redis.from_url(running.server.redis_url(0), decode_responses=True) as opened:
-        yield opened
-
-
-@pytest.fixture
-def key() -> str:
-    return f"k{uuid4().hex}"
 
 
 def waiting() -> Loop:

@@ -6,7 +6,8 @@ from uuid import uuid4
 import pytest
 import redis
 from click.testing import CliRunner
-from support.graphs import constant, execute, graph_deployment, load
+from support import graph_fixtures as fixtures
+from support.graphs import FUNCTIONS, constant, execute, graph_deployment, load
 from support.graphs_extension import RAN
 from support.polling import eventually
 
@@ -19,33 +20,10 @@ from ditto_tasks.pipelines.loop_runs import sweep_loops
 from ditto_tasks.pipelines.loops import Loop, iteration_id, run_loop
 
 WAIT_S = 60.0
-FUNCTIONS = {"bind": "test.first item", "update": "test.count", "done": "test.enough"}
+running, broker, client, key = fixtures.running, fixtures.broker, fixtures.client, fixtures.key
 EVEN = Graph("even", [constant("a", "e"), load("b", "a")])
 ODD = Graph("odd", [constant("c", "o")])
 WAITING = Graph("waiting", [load("a", binding="test.wait")])
-
-
-@pytest.fixture(scope="module")
-def running():
-    with graph_deployment() as deployed, deployed.worker():
-        yield deployed
-
-
-@pytest.fixture(scope="module")
-def broker(running):
-    with redis.Redis.from_url(running.server.redis_url(0), decode_responses=True) as client:
-        yield client
-
-
-@pytest.fixture(scope="module")
-def client(running):
-    with Ditto(running.settings) as opened:
-        yield opened
-
-
-@pytest.fixture
-def key():
-    return f"k{uuid4().hex}"
 
 
 def loop(*nodes, **more):
