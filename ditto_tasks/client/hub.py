@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
@@ -47,24 +47,23 @@ class ResultHub:
         future: asyncio.Future[Finished] = asyncio.get_running_loop().create_future()
         first = not self._waiting[key]
         self._waiting[key].add(future)
-        if self._running is None:
-            self._running = asyncio.create_task(self._run())
-        elif first:
-            await self._subscribe([key])
-        else:
-            self._see([key])
         try:
+            if self._running is None:
+                self._running = asyncio.create_task(self._run())
+            elif first:
+                await self._subscribe(key)
+            else:
+                self._see([key])
             return await future
         finally:
             await self._leave(key, future)
 
     async def close(self) -> None:
         """End the subscription; what is still awaited is cancelled."""
-        if self._running is None:
-            await self._client.aclose()
-        else:
+        if self._running is not None:
             self._running.cancel()
             await asyncio.gather(self._running, return_exceptions=True)
+        await self._end()  # again: a task that is cancelled before it began runs no `finally`
 
     async def _run(self) -> None:
         """Listen and look until cancelled, be it by `close` or by the end of the loop."""
@@ -73,24 +72,32 @@ class ResultHub:
                 tasks.create_task(self._listen())
                 tasks.create_task(self._look())
         finally:
-            for future in [future for futures in self._waiting.values() for future in futures]:
-                future.cancel()
-            await self._client.aclose()
+            await self._end()
+
+    async def _end(self) -> None:
+        for future in [future for futures in self._waiting.values() for future in futures]:
+            future.cancel()
+        await self._client.aclose()
 
     async def _leave(self, key: str, future: asyncio.Future[Finished]) -> None:
         self._waiting[key].discard(future)
         if not self._waiting[key]:
             del self._waiting[key]
             if self._subscription is not None:
-                with suppress(*CONNECTION_ERRORS):
-                    async with self._writing:
-                        await self._subscription.unsubscribe(key)
+                await self._send(self._subscription.unsubscribe, key)
 
-    async def _subscribe(self, keys: Iterable[str]) -> None:
+    async def _subscribe(self, key: str) -> None:
         if self._subscription is not None:  # else the listener subscribes to all once it is connected
-            with suppress(*CONNECTION_ERRORS):  # the listener sees it too, and subscribes to all again
-                async with self._writing:
-                    await self._subscription.subscribe(*keys)
+            await self._send(self._subscription.subscribe, key)
+
+    async def _send(self, command: Callable[[str], Awaitable[None]], key: str) -> None:
+        """Over the subscription; where that fails the listener sees it too, and subscribes to all again."""
+        before = _cancellations()
+        with suppress(*CONNECTION_ERRORS):
+            async with self._writing:
+                await command(key)
+        if _cancellations() > before:  # redis-py swallowed it, and what is awaited next would not end
+            raise asyncio.CancelledError
 
     async def _listen(self) -> None:
         while True:
@@ -156,6 +163,11 @@ async def _pause() -> None:
 
 def _end_if_cancelled() -> None:
     """End a task of which redis-py took the cancellation for a timeout of its own."""
-    task = asyncio.current_task()
-    if task is not None and task.cancelling():
+    if _cancellations():
         raise asyncio.CancelledError
+
+
+def _cancellations() -> int:
+    """How often the running task was asked to end, and did not say that it goes on."""
+    task = asyncio.current_task()
+    return 0 if task is None else task.cancelling()
