@@ -11,11 +11,13 @@ import click
 import pytest
 import redis
 from click.testing import CliRunner, Result
-from support.batches import seed
 from support.workers import environment
 
 from ditto_tasks.cli import COMMANDS, celery_group
+from ditto_tasks.context.models import Context
 from ditto_tasks.embedded import EmbeddedServer
+from ditto_tasks.models import Scope
+from ditto_tasks.state.redis import RedisContextStore
 from ditto_tasks.worker.keys import dead_key
 
 PLACES = 80  # of a terminal, and of what goes into a pipe
@@ -126,7 +128,7 @@ def test_modules_of_this_directory_are_found(tmp_path: Path) -> None:
 def test_dead_letters_are_listed_whole(server: EmbeddedServer, redis_client: "redis.Redis") -> None:
     """Id and code, which are copied from here, are not cut at 80 places; nothing steers the terminal."""
     identity = "0b6f7a1e-1111-4222-8333-abcdefabcdef"
-    entry = {"code": "WRONG_CONTENT_TYPE", "size": 84, "taskId": identity, "node": "A\x1b[2J", "deaths": 0}
+    entry = {"code": "WRONG_CONTENT_TYPE", "size": 84, "taskId": identity, "node": "A\x07", "deaths": 0}
     queue = dead_key("ditto.interaction")
     with redis.Redis.from_url(server.redis_url(0)) as broker:
         broker.rpush(queue, json.dumps(entry))
@@ -135,7 +137,7 @@ def test_dead_letters_are_listed_whole(server: EmbeddedServer, redis_client: "re
     assert shown.exit_code == 0
     assert f"{identity}  WRONG_CONTENT_TYPE, cannot be sent again\n" in shown.stdout
     assert "ditto.interaction" in shown.stdout
-    assert "\x1b" not in shown.stdout
+    assert "\x07" not in shown.stdout
     assert max(map(len, shown.stdout.splitlines())) <= PLACES
     assert "no dead letters" in ditto(environment(server), "dead", "list").stderr
 
@@ -144,11 +146,11 @@ def test_names_of_sessions_and_items_are_shown_whole(
     server: EmbeddedServer, redis_client: "redis.Redis"
 ) -> None:
     """A long name goes on in the next line, since what tells two apart is often at the end."""
-    session = "acme:" + "s" * 70 + ":end"
-    seed(redis_client, {session: 2})
-    for command in (["list"], ["show", session]):
+    session, item = "acme:" + "s" * 70 + ":end", "turn:" + "i" * 70 + ":user"
+    context = Context.parse({"items": [{"id": item, "content": "x"}]})
+    RedisContextStore(redis_client).compare_and_set(Scope(session_id=session), None, context)
+    for command, name in ((["list"], session), (["show", session], item)):
         shown = ditto(environment(server), "sessions", *command).stdout
+        rows = [line.split("│")[1].strip() for line in shown.splitlines() if line.startswith("│")]
+        assert "".join(rows) == name
         assert "…" not in shown
-    listed = ditto(environment(server), "sessions", "list").stdout
-    column = "".join(line.split("│")[1].strip() for line in listed.splitlines() if line.startswith("│"))
-    assert column == session
