@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
+from ditto_tasks.celery import LOCAL_RESULTS
 from ditto_tasks.cli.deployment import open_deployment
 from ditto_tasks.cli.record_erasure import RecordErasure
 from ditto_tasks.errors import SettingsError
@@ -73,7 +74,7 @@ def erase_records(settings: Settings, subject: ContextSubject) -> tuple[Counts, 
     if settings.connections.broker_url is None:
         return {}, {}
     with open_deployment() as deployment, _results(settings) as results:
-        records = RecordErasure(deployment, results or deployment.broker, subject)
+        records = RecordErasure(deployment, results, subject)
         records.mark()
         found = records.find()
         before = records.remaining(found)
@@ -106,11 +107,9 @@ def erase_memories(settings: Settings, subject: Subject) -> tuple[Counts, Counts
 
 
 @contextmanager
-def _results(settings: Settings) -> "Iterator[Redis | None]":
-    """A client of the results' database."""
+def _results(settings: Settings) -> "Iterator[Redis]":
+    """A client of the results' database, which is where tasks store them when no variable names it, too."""
     url = settings.connections.result_backend_url
-    if url is None:
-        yield None
-        return
-    with closing(cast("Redis", open_state_client(url.get_secret_value()))) as client:
+    place = LOCAL_RESULTS if url is None else url.get_secret_value()
+    with closing(cast("Redis", open_state_client(place))) as client:
         yield client

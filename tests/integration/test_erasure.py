@@ -8,16 +8,19 @@ import redis
 from click.testing import CliRunner, Result
 from support.memories import code, contents, output, remember
 
+from ditto_tasks.belongings import CALL
 from ditto_tasks.cli import celery_group
 from ditto_tasks.context import Context, ContextNodes, ContextServices
 from ditto_tasks.embedded import EmbeddedServer
 from ditto_tasks.errors import ContextError
+from ditto_tasks.keys import Keys
 from ditto_tasks.memory import MemoryNodes, ScopedMemory
 from ditto_tasks.memory.stores.sql import SqlMemoryStore
 from ditto_tasks.models import Scope
 from ditto_tasks.state.base import Operation
 from ditto_tasks.state.encoding import operations_key, state_key
 from ditto_tasks.state.redis import RedisContextStore, open_state_client
+from ditto_tasks.tenants import owner_key
 
 TENANTS = ["a", "ab", "A", "a_", "%"]
 
@@ -133,6 +136,24 @@ def test_reads_of_an_erased_session_find_nothing(env: dict[str, str], contexts: 
     nodes = ContextNodes(services=ContextServices(state_store=contexts))
     with pytest.raises(ContextError, match="CONTEXT_NOT_FOUND"):
         nodes.load(scope={"sessionId": "a:s"})
+
+
+def test_results_are_erased_where_tasks_store_them_without_a_variable(
+    env: dict[str, str], server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without DITTO_RESULT_BACKEND_URL that is the default's database, not the broker's."""
+    monkeypatch.setattr("ditto_tasks.cli.erase.LOCAL_RESULTS", server.redis_url(1))
+    with (
+        redis.Redis.from_url(server.redis_url(0)) as broker,
+        redis.Redis.from_url(server.redis_url(1)) as results,
+    ):
+        owned = Keys("default").owned(owner_key("session", "a:s"))
+        broker.zadd(owned, {f"{CALL}t": 1})
+        broker.expire(owned, 60)
+        results.set("celery-task-meta-t", "content", ex=60)
+        shown = run({**env, "DITTO_BROKER_URL": server.url(0)}, "--session", "a:s")
+        assert numbers(shown)["results"] == (1, 0)
+        assert b"ERASED" in results.get("celery-task-meta-t")
 
 
 @pytest.mark.parametrize("arguments", [[], ["--session", ""], ["--session", "s", "--tenant", "t"]])
