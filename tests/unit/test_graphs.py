@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.graphs import constant, execute, load, random_graph
+from support.graphs import FUNCTIONS, constant, execute, load, random_graph
 
 from ditto_tasks.errors import ContextError, PipelineError
 from ditto_tasks.json_values import decode
@@ -15,7 +15,6 @@ from ditto_tasks.pipelines.graphs import Graph, GraphNode, check_known
 from ditto_tasks.pipelines.loops import Loop, run_loop
 
 LOAD = "CONTEXT.LOAD"
-LOOP = {"bind": "test.first item", "update": "test.count", "done": "test.enough"}
 
 
 def node(**more):
@@ -185,7 +184,7 @@ WRONG_LOOPS = [
 @pytest.mark.parametrize(("more", "code", "path"), WRONG_LOOPS)
 def test_what_is_wrong_in_a_loop_is_refused_with_its_path(more, code, path):
     """Its graphs are checked as graphs are."""
-    given = {"graphs": {"a": Graph("a", [constant("x")])}, **LOOP, **more}
+    given = {"graphs": {"a": Graph("a", [constant("x")])}, **FUNCTIONS, **more}
     with pytest.raises(PipelineError) as caught:
         Loop("wrong", **given)
     assert (caught.value.code, caught.value.details["path"]) == (code, path)
@@ -194,14 +193,14 @@ def test_what_is_wrong_in_a_loop_is_refused_with_its_path(more, code, path):
 def test_several_graphs_need_a_selection():
     """One graph needs none."""
     graph = Graph("a", [constant("x")])
-    assert Loop("one", {"a": graph}, **LOOP)
+    assert Loop("one", {"a": graph}, **FUNCTIONS)
     with pytest.raises(PipelineError, match="/select"):
-        Loop("two", {"a": graph, "b": graph}, **LOOP)
+        Loop("two", {"a": graph, "b": graph}, **FUNCTIONS)
 
 
 def test_a_loop_in_process_ends_at_its_limit():
     """Not being done in time is an error, never a result."""
-    loop = Loop("l", {"a": Graph("a", [constant("x")])}, max_iterations=2, **LOOP)
+    loop = Loop("l", {"a": Graph("a", [constant("x")])}, max_iterations=2, **FUNCTIONS)
     assert run_loop(loop, {"wanted": 2}, execute)["rounds"] == 2
     with pytest.raises(PipelineError, match="LOOP_LIMIT_REACHED"):
         run_loop(loop, {"wanted": 3}, execute)
