@@ -3,6 +3,7 @@
 import asyncio
 
 import redis
+from support.loops import one_turn
 from support.polling import eventually
 
 from ditto_tasks.client.hub import ResultHub
@@ -49,7 +50,7 @@ def test_a_wait_that_is_cancelled_at_any_moment_ends(server: EmbeddedServer) -> 
             await asyncio.to_thread(eventually, lambda: results.pubsub_channels("kept"))
             waiting = asyncio.ensure_future(hub.wait(f"given up after {steps}"))
             for _ in range(steps):
-                await asyncio.sleep(0)
+                await one_turn()
             waiting.cancel()
             await asyncio.wait([waiting], timeout=CLOSE_S)
             assert waiting.cancelled(), f"after {steps} steps of the loop"

@@ -10,6 +10,7 @@ import pytest
 import redis
 from support.deployments import Deployment, deployment
 from support.forks import in_a_fork
+from support.loops import one_turn
 from support.polling import eventually
 
 from ditto_tasks.client import AsyncDitto, Ditto
@@ -133,7 +134,7 @@ def test_closing_ends_what_is_still_awaited(
     async def main() -> None:
         hub = ResultHub(quiet.server.url(RESULT_DB), str, lambda _: None)
         waiting = [asyncio.ensure_future(hub.wait("never")) for _ in range(3)]
-        await asyncio.sleep(0)  # they wait now
+        await one_turn()  # they wait now
         if not at_once:
             await asyncio.to_thread(eventually, lambda: inspector.pubsub_channels("never"), WAIT_S)
         await hub.close()
