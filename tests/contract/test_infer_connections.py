@@ -1,7 +1,9 @@
 """Providers over HTTP, all three kinds alike: slow, cut, busy and absent services; cancels and deadlines."""
 
+import socket
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from threading import Timer
 
 import pytest
@@ -16,6 +18,8 @@ from support.provider_server import (
     message_answer,
     message_events,
 )
+from support.proxies import TlsProxy
+from support.servers import make_certificate
 
 from ditto_tasks.infer.base import InferCall
 from ditto_tasks.infer.nodes import InferNodes
@@ -148,6 +152,23 @@ def test_nobody_listens(kind: str) -> None:
     nodes = open_nodes(kind, url)
     assert code(nodes.sample(HELLO)) == ("failed", "PROVIDER_HTTP_ERROR")
     nodes.close()
+
+
+def test_a_service_that_nobody_vouches_for(
+    provider_server: ProviderServer, kind: str, tmp_path: Path
+) -> None:
+    """With an unknown certificate it is a failed result, and the service gets neither key nor question."""
+    certificate, key = make_certificate(tmp_path)
+    port = int(provider_server.url.rpartition(":")[2])
+
+    def connect() -> socket.socket:
+        return socket.create_connection(("127.0.0.1", port))
+
+    with TlsProxy(connect, certificate=certificate, key=key) as proxy:
+        nodes = open_nodes(kind, f"https://127.0.0.1:{proxy.port}")
+        assert code(nodes.sample(HELLO)) == ("failed", "PROVIDER_HTTP_ERROR")
+        nodes.close()
+    assert provider_server.requests == []
 
 
 @pytest.mark.parametrize("status", [429, 500, 503])
