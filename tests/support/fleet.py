@@ -171,6 +171,10 @@ class Fleet:
         """Who holds which shard, by Celery's name of the worker."""
         return {row.shard: row.owner.split(":")[0] for row in self.rows() if row.owner}
 
+    def shards_of(self, worker: str) -> int:
+        """How many shards a worker holds."""
+        return sum(owner.startswith(f"{worker}@") for owner in self.owners().values())
+
     def wait_balanced(self, *workers: str) -> None:
         """Until all shards are held, and by all of these workers."""
 

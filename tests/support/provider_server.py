@@ -37,6 +37,11 @@ class Received:
         return json.loads(self.body)
 
 
+# A minute of bytes: a client that waits for each of them is not cut within the time that tests give it.
+DRIPPING = Reply((b" ",) * 3_000, pause_s=DRIP_S)
+CUT_S = 20.0  # for the server to see that a client is gone, on a busy machine
+
+
 def as_json(value: object, *, status: int = 200, **headers: str) -> Reply:
     """A JSON answer; underscores in header names stand for dashes."""
     named = {name.replace("_", "-"): text for name, text in headers.items()}

@@ -111,9 +111,9 @@ def test_endless_output() -> None:
 
 def test_a_huge_output_is_not_read_to_its_end() -> None:
     """What is surely too large is refused before each of its values is checked."""
-    begun_s = time.monotonic()
+    begun_s = time.process_time()  # of this process, whatever else the machine does
     assert act(lambda *_: {"rows": [{}] * 30_000_000})["error"]["code"] == "TOOL_OUTPUT_TOO_LARGE"
-    assert time.monotonic() - begun_s < 5
+    assert time.process_time() - begun_s < 5
 
 
 @pytest.fixture

@@ -10,8 +10,6 @@ from ditto_tasks.cancellation import CancelToken, current_token, working_for
 from ditto_tasks.errors import Cancelled, DittoError
 from ditto_tasks.interruptions import READS, AskingToken, ReadThreads
 
-SOON_S = 5.0
-
 
 @pytest.fixture
 def go_on() -> Iterator[threading.Event]:
@@ -36,10 +34,9 @@ def test_a_blocked_read_is_left_behind(go_on: threading.Event) -> None:
     """The caller gets its token's reason at once, though the read goes on."""
     token = CancelToken()
     threading.Timer(0.1, token.cancel).start()
-    begun_s = time.monotonic()
     with pytest.raises(Cancelled):
         ReadThreads().run(go_on.wait, token)
-    assert time.monotonic() - begun_s < SOON_S
+    assert not go_on.is_set()
 
 
 def test_a_token_asks_while_a_read_blocks(go_on: threading.Event) -> None:
