@@ -40,6 +40,7 @@ LATENCY_CEILING: Final = 2.0
 IDLE_CALLS: Final = 300
 PAUSE_S: Final = 0.01  # between interactive calls: a person's, not a load test's
 ROUNDS: Final = 3
+QUIET_S: Final = 1.0  # after others' calls, until no worker tells a run of them
 
 Check = tuple[str, float, bool]
 
@@ -137,6 +138,7 @@ def killed_run(fleet: Fleet, sessions: int, folder: Path) -> list[Check]:
 def batch_s(fleet: Fleet, sizes: dict[str, int], name: str) -> float:
     """Seconds of a whole run, enumeration included, in this process as the other way is."""
     seed(fleet.state, sizes)
+    time.sleep(QUIET_S)
     settings = fleet.app.settings
     with closing(open_batch(settings, {})) as batch:
         started = time.perf_counter()

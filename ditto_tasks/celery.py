@@ -40,6 +40,7 @@ from ditto_tasks.pipelines.run_index import RunIndex
 from ditto_tasks.pipelines.run_reading import RunRecords
 from ditto_tasks.pipelines.runs import StepRuns, register_errback
 from ditto_tasks.pipelines.sweep import sweep
+from ditto_tasks.presence import Presence
 from ditto_tasks.publishing import Publish, built_in_options, check_order, check_publish, check_size
 from ditto_tasks.routing import Router, worker_queues
 from ditto_tasks.serialization import CONTENT_TYPE, NAME, register_content_type
@@ -120,7 +121,10 @@ class DittoCelery(Celery):
         self.run_index = RunIndex(settings.connections.deployment, self._broker_client)
         self.run_records = RunRecords(self.run_index, self.records, graph_records, loop_records)
         self.counts = Counts(settings.connections.deployment, self._broker_client)
-        self._recorder = Recorder(self, self.counts, default_model=settings.connections.infer_model)
+        self.presence = Presence()
+        self._recorder = Recorder(
+            self, self.counts, self.presence, default_model=settings.connections.infer_model
+        )
         self._recorder.connect()
         self.traces = _traces(self) if settings.connections.otel else NoTraces()
         if settings.connections.log_format == "json":

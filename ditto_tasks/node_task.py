@@ -180,6 +180,7 @@ class NodeTask(QuietTask):
                 self._interruption, task_id, root_id, options.deadline_ms, request.get(FREE_HEADER)
             ),
             count=self.ditto.counts.add,
+            beside=self.ditto.presence.within,
         )
 
     def _publish(self, root_id: str, parent_id: str, node: str, wire: JsonObject, task_id: str | None) -> str:

@@ -38,6 +38,8 @@ class NodeType:
     `recorded` is true where the handler has records of what it did: it answers from them, and only what is
     new asks by `stop_if_interrupted` whether the call is to stop. Every other node is asked before it runs.
 
+    `many_scopes` is true of a mutation whose input names several scopes of one shard, as `scopes`.
+
     Models are `module:class`, `output` with `[]` after it where the answer is a list. They are imported
     when asked for: whoever only sends needs none of them.
     """
@@ -48,6 +50,7 @@ class NodeType:
     output: str | None = None
     mutates: bool = False
     recorded: bool = False
+    many_scopes: bool = False
     handlers: str | None = None  # the module whose HANDLERS run it; None for the domain's own
 
     @property

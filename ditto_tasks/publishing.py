@@ -12,7 +12,7 @@ from ditto_tasks.errors import ContextError, DittoError, NodeInputError, Publish
 from ditto_tasks.json_values import MAX_DEPTH, TOO_DEEP, InvalidJson, JsonObject, JsonValue, freeze, pointer
 from ditto_tasks.models import WireModel
 from ditto_tasks.nodes import NodeType
-from ditto_tasks.routing import HIDDEN_ARGUMENTS, is_scoped, needs_shard, visible_arguments
+from ditto_tasks.routing import HIDDEN_ARGUMENTS, is_scoped, needs_shard, queue_of_shard, visible_arguments
 from ditto_tasks.serialization import NAME as SERIALIZER
 from ditto_tasks.serialization import dumps
 from ditto_tasks.sharding import is_shard_queue, shard_of, shard_queue
@@ -76,6 +76,8 @@ def check_publish(
     error = NodeInputError if row is None else row.input_error
     wire = _content(kwargs or {}, error)
     positional = [_positional(value, error) for value in args or ()]
+    if row is not None and row.many_scopes:
+        return Publish(positional, wire, queue_of_shard(row, wire, shards), None, None, None)
     if not is_scoped(row, wire):
         return Publish(positional, wire, None, None, None, _tenant(wire, error))
     scope = wire["scope"]

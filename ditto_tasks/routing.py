@@ -30,7 +30,9 @@ def is_scoped(row: NodeType | None, wire: Mapping[str, object]) -> bool:
 
 
 def needs_shard(row: NodeType | None, wire: Mapping[str, object]) -> bool:
-    """True if the call must wait its turn among the scope's mutations."""
+    """True if the call must wait its turn among the mutations of its scope, or of its scopes."""
+    if row is not None and row.many_scopes:
+        return True
     if row is None or not is_scoped(row, wire):
         return False
     if _option(wire, "consistency") == "session":
@@ -41,6 +43,17 @@ def needs_shard(row: NodeType | None, wire: Mapping[str, object]) -> bool:
 def shard_queue_of(scope: object, shards: int) -> str:
     """The queue of a valid scope's shard."""
     return shard_queue(shard_of(scope_key(scope), shards))
+
+
+def queue_of_shard(row: NodeType, wire: Mapping[str, object], shards: int) -> str:
+    """The queue of a call that needs a shard; INVALID_INPUT for scopes that are none, or not of one shard."""
+    if not row.many_scopes:
+        return shard_queue_of(wire["scope"], shards)
+    scopes = wire.get("scopes")
+    queues = {shard_queue_of(scope, shards) for scope in scopes} if isinstance(scopes, list) else set()
+    if len(queues) != 1:
+        raise row.input_error.invalid_input("/scopes", "one scope or more, all of one shard")
+    return queues.pop()
 
 
 class Router:
@@ -63,7 +76,7 @@ class Router:
         if row is None or options.get("queue"):  # the sender has chosen, and was checked
             return None
         if needs_shard(row, kwargs or {}):
-            return {"queue": shard_queue_of((kwargs or {})["scope"], self._shards)}
+            return {"queue": queue_of_shard(row, kwargs or {}, self._shards)}
         return {"queue": row.queue}
 
 
@@ -80,6 +93,7 @@ def _option(wire: Mapping[str, object], name: str) -> object:
 
 # Keys are the caller's, so only those that the specification defines are shown by name.
 _SHOWN: Final = (
+    "scopes",
     "sources",
     "add",
     "ingress",

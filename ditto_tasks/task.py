@@ -74,6 +74,11 @@ def never_interrupted() -> DittoError | None:
     return None
 
 
+def nobody_else(_seconds: float) -> bool:
+    """The answer of a call whose process runs no others."""
+    return False
+
+
 @dataclass(frozen=True, slots=True)
 class TaskClient:
     """Sends calls that belong to a task; services of CONTEXT get it as `execution.runtime`.
@@ -125,6 +130,9 @@ class TaskCall:
     token: CancelToken = field(default_factory=CancelToken)
     interruption: Callable[[], DittoError | None] = never_interrupted
     count: Callable[[str, int], None] = uncounted  # adds to a metric that the result cannot tell
+    beside: Callable[[float], bool] = (
+        nobody_else  # is its process at work for others, or was within so many s?
+    )
 
     @property
     def operation_id(self) -> str:

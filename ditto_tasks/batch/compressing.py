@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ditto_tasks.batch.models import Budget, Sizes
+from ditto_tasks.batch.models import Budget, Row, Sizes
 from ditto_tasks.context.base import ContextExecution
 from ditto_tasks.context.compression import Budget as ContextBudget
 from ditto_tasks.context.inputs import CompressInput
@@ -28,14 +28,19 @@ def is_within(sizes: Sizes, budget: Budget, execution: ContextExecution) -> bool
     return ContextBudget.of(request, execution).holds(sizes.items, sizes.tokens or 0)
 
 
-def compressed(context: Context, budget: Budget, execution: ContextExecution) -> Context:
-    """What CONTEXT.COMPRESS makes of it; raises what that raises."""
+def would_compress(
+    name: str, context: Context, before: Sizes, budget: Budget, execution: ContextExecution
+) -> tuple[Row, Context]:
+    """A row that says what CONTEXT.COMPRESS makes of a context, and what it made; raises what it raises."""
     ceilings: JsonObject = {"maxItems": budget.max_items, "maxTokens": budget.max_tokens}
-    wire = {name: value for name, value in ceilings.items() if value is not None}
-    return apply_mutation("CONTEXT.COMPRESS", wire, context, execution)
-
-
-def removed_ids(before: Context, after: Context) -> tuple[str, ...]:
-    """The ids that are gone, in the order in which they stood."""
+    wire = {key: value for key, value in ceilings.items() if value is not None}
+    after = apply_mutation("CONTEXT.COMPRESS", wire, context, execution)
     kept = {item.id for item in after.items}
-    return tuple(item.id for item in before.items if item.id not in kept)
+    row = Row(
+        scope=name,
+        status="would-compress",
+        before=before,
+        after=sizes_of(after, execution),
+        removed_ids=tuple(item.id for item in context.items if item.id not in kept),
+    )
+    return row, after

@@ -46,10 +46,10 @@ class ScanInput(Budget):
 
 
 class CompressInput(Budget):
-    """Input of BATCH.COMPRESS: bring one scope within budget."""
+    """Input of BATCH.COMPRESS: bring scopes of one shard within budget, each as an operation of its own."""
 
     run: RunId
-    scope: Scope
+    scopes: Annotated[tuple[Scope, ...], Field(min_length=1)]
     renew_ttl: Annotated[bool, Field(strict=True)] = False
 
 

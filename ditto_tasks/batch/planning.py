@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import Final
 
 from ditto_tasks.canonical import scope_key
 from ditto_tasks.models import Scope
 from ditto_tasks.sharding import shard_of
 
-SCAN_SCOPES: Final = 32  # of one scan, which also ends when its time is up
 SHARD_DEPTH: Final = 2  # calls of a run in one shard: one in work and the next, so that the shard never idles
 
 
@@ -20,17 +18,35 @@ SHARD_DEPTH: Final = 2  # calls of a run in one shard: one in work and the next,
 class Caps:
     """How much of a deployment one run may take at a time."""
 
-    outstanding: int  # calls sent and not yet answered
     shards: int  # shards in which calls of the run wait or run
     scans: int  # of the calls, those that only read
 
 
 @dataclass(frozen=True, slots=True)
+class Sizing:
+    """How large a call may be. Each also ends when its time is up; what it has not reached is sent again."""
+
+    scan: int  # scopes
+    compress: int  # scopes
+    tokens: int  # of the scopes of a compression together, unless it is one
+
+
+SMALL: Final = Sizing(scan=16, compress=1, tokens=0)  # beside others: a call of theirs waits for one at most
+LARGE: Final = Sizing(scan=64, compress=8, tokens=250_000)  # a MB or so
+
+
+@dataclass(frozen=True, slots=True)
 class Planned:
-    """One call to be sent: a scan of several scopes, or the compression of one on its shard."""
+    """One call to be sent: a scan of several scopes, or the compression of some on their shard."""
 
     scopes: tuple[Scope, ...]
     shard: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Over:
+    scope: Scope
+    tokens: int
 
 
 @dataclass(slots=True)
@@ -43,7 +59,7 @@ class Planner:
     caps: Caps
     shard_count: int
     _unread: deque[Scope] = field(default_factory=deque)
-    _over: dict[int, deque[Scope]] = field(default_factory=dict)  # by shard; in the order of their coming
+    _over: dict[int, deque[_Over]] = field(default_factory=dict)  # by shard; in the order of their coming
     _busy: dict[int, int] = field(default_factory=dict)  # shard -> calls that are out
     _scans: int = 0
 
@@ -51,14 +67,14 @@ class Planner:
         """These have to be scanned, or scanned again."""
         self._unread.extend(scopes)
 
-    def compress(self, scope: Scope) -> None:
-        """A scan found the scope over budget."""
+    def compress(self, scope: Scope, tokens: int = 0) -> None:
+        """A scan found the scope, of so many tokens, over budget."""
         shard = shard_of(scope_key(scope), self.shard_count)
-        self._over.setdefault(shard, deque()).append(scope)
+        self._over.setdefault(shard, deque()).append(_Over(scope, tokens))
 
-    def next(self) -> Iterator[Planned]:
-        """The calls that may be sent now; each counts as sent."""
-        while (planned := self._next()) is not None:
+    def next(self, most: int, sizing: Sizing) -> Iterator[Planned]:
+        """The calls that may be sent now, with `most` of them out in all; each counts as sent."""
+        while self.outstanding < most and (planned := self._next(sizing)) is not None:
             yield planned
 
     def settle(self, planned: Planned) -> None:
@@ -79,31 +95,39 @@ class Planner:
     def is_done(self) -> bool:
         return not (self._unread or self._over or self.outstanding)
 
-    def _next(self) -> Planned | None:
-        if self.outstanding >= self.caps.outstanding:
-            return None
-        return self._next_compression() or self._next_scan()
+    def _next(self, sizing: Sizing) -> Planned | None:
+        return self._next_compression(sizing) or self._next_scan(sizing)
 
-    def _next_compression(self) -> Planned | None:
-        shard = next((shard for shard in self._over if self._has_room(shard)), None)
+    def _next_compression(self, sizing: Sizing) -> Planned | None:
+        # a shard's scopes go together, so they wait for each other while there is something to read
+        least = sizing.compress if self._unread else 1
+        waiting = (shard for shard, over in self._over.items() if len(over) >= least)
+        shard = next(filter(self._has_room, waiting), None)
         if shard is None:
             return None
-        waiting = self._over[shard]
-        planned = Planned((waiting.popleft(),), shard)
-        if not waiting:
+        scopes = tuple(self._taken(self._over[shard], sizing))
+        if not self._over[shard]:
             del self._over[shard]
         self._busy[shard] = self._busy.get(shard, 0) + 1
-        return planned
+        return Planned(scopes, shard)
+
+    @staticmethod
+    def _taken(over: deque[_Over], sizing: Sizing) -> Iterator[Scope]:
+        left, tokens = sizing.compress, sizing.tokens
+        while True:
+            first = over.popleft()
+            left, tokens = left - 1, tokens - first.tokens
+            yield first.scope
+            if not (over and left and over[0].tokens <= tokens):
+                return
 
     def _has_room(self, shard: int) -> bool:
         out = self._busy.get(shard, 0)
         return out < SHARD_DEPTH if out else len(self._busy) < self.caps.shards
 
-    def _next_scan(self) -> Planned | None:
+    def _next_scan(self, sizing: Sizing) -> Planned | None:
         if not self._unread or self._scans >= self.caps.scans:
             return None
-        scopes = tuple(islice(self._unread, SCAN_SCOPES))
-        for _ in scopes:
-            self._unread.popleft()
+        scopes = tuple(self._unread.popleft() for _ in range(min(sizing.scan, len(self._unread))))
         self._scans += 1
         return Planned(scopes)

@@ -2,30 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Final, cast
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from ditto_tasks.batch.models import CompressRequest, Row
-from ditto_tasks.belongings import ROW, note_script, notes
+from ditto_tasks.belongings import ROW, notes
 from ditto_tasks.canonical import scope_key
 from ditto_tasks.errors import DittoError
 from ditto_tasks.json_values import decode, encode
 from ditto_tasks.keys import Keys
+from ditto_tasks.lua_running import run_source
+from ditto_tasks.lua_source import LuaScript, lua_digest, lua_script, lua_source
 from ditto_tasks.models import Scope, from_wire, to_wire
 from ditto_tasks.redis_replies import text
 from ditto_tasks.tenants import owner_keys
 
 if TYPE_CHECKING:
     from redis import Redis
-    from redis.client import Pipeline
 
-ROWS_TTL_S: Final = 7 * 86_400  # a run can be resumed, and its report written again, for that long
-PLAN: Final = "plan:"  # before the scope's hash: what is not final
+ROWS_TTL_S: Final = 7 * 86_400
+ROWS_TTL_MS: Final = 1000 * ROWS_TTL_S  # a run can be resumed, and its report written again, for that long
+PLAN: Final = "plan:"  # before the scope's hash: what a commit was about to do
+OVER: Final = "over:"  # the same: what a scan saw
+NOT_FINAL: Final = (PLAN.encode(), OVER.encode())
 HEARD_AT_ONCE: Final = 500
+BESIDE: Final = " beside"  # after the id of a call, where its worker was at work for others
+
+
+class Known(NamedTuple):
+    """What an earlier delivery has left of a scope: its end, or what it was about to do."""
+
+    final: Row | None = None
+    planned: Row | None = None
+
+
+class Answer(NamedTuple):
+    """A call of a run was answered; `beside`: by a worker that was at work for others, too."""
+
+    task_id: str
+    beside: bool
 
 
 class BatchRows:
-    """Hash `<key>`: a scope's hash -> its final row, `plan:<hash>` -> what is meant to become of it.
+    """Hash `<key>`: a scope's hash -> its final row; `over:<hash>` -> that it waits for its compression;
+    `plan:<hash>` -> what that was about to do.
 
     The first final row of a scope stands, whoever writes another. List `<key>:news`: ids of answered
     calls. String `<key>:request`: what the run was asked.
@@ -45,83 +66,100 @@ class BatchRows:
         if self._client.get(self._request) != asked:
             raise DittoError("RUN_MISMATCH", "a run of this name was started with other options")
 
-    def put(self, rows: Iterable[Row], *, told: str, of: Sequence[Scope] = ()) -> None:
+    def put(
+        self, rows: Iterable[Row], *, told: str, beside: bool = False, of: Mapping[str, Scope] | None = None
+    ) -> None:
         """Write rows in one step with word that the call `told` is answered.
 
-        Rows of the scopes `of` are deleted if these were erased while theirs were written. They were noted
-        before: an erasure that is not seen here has not read its lists, and finds them.
+        None is written of the scopes `of`, by their hashes, that were erased. They were noted before: an
+        erasure that is not seen here has not read its lists, and finds them.
         """
-        asked = _owned(of)
-        with self._client.pipeline(transaction=True) as pipe:
-            for row in rows:
-                if row.is_final:
-                    pipe.hsetnx(self.key, row.scope, _encoded(row))
-                    if row.status != "unchanged":  # which had no plan worth deleting
-                        pipe.hdel(self.key, PLAN + row.scope)
-                else:
-                    pipe.hset(self.key, PLAN + row.scope, _encoded(row))
-            pipe.rpush(self._news, told)
-            pipe.expire(self.key, ROWS_TTL_S)
-            pipe.expire(self._news, ROWS_TTL_S)
-            for _, owners in asked:
-                pipe.exists(*(self._keys.erased(owner) for owner in owners))
-            answers = pipe.execute()
-        for (name, _), erased in zip(asked, answers[len(answers) - len(asked) :], strict=True):
-            if erased:
-                self._client.hdel(self.key, name, PLAN + name)
+        tombstones, about = list[str](), list[str | bytes]()
+        for row in rows:
+            scope = (of or {}).get(row.scope)
+            owners = () if scope is None else owner_keys(scope.session_id)
+            tombstones += [self._keys.erased(owner) for owner in owners]
+            about += [row.scope, _encoded(row), str(int(row.is_final)), str(len(owners))]
+        news = told + BESIDE if beside else told
+        self._run(_put_script(), [self.key, self._news, *tombstones], ROWS_TTL_MS, news, *about)
 
     def own(self, scopes: Iterable[Scope]) -> None:
         """Note whose rows name items, so that an erasure finds them when their contexts are long gone."""
-        with self._client.pipeline(transaction=False) as pipe:
-            for scope in scopes:
-                self._note(pipe, scope)
-            pipe.execute()
+        noted = self._notes(scopes)
+        if noted:
+            names = [name for _, name in noted]
+            self._run(_plan_script(), [self.key, *(key for key, _ in noted)], ROWS_TTL_MS, 0, *names)
 
-    def plan(self, row: Row, of: Scope) -> None:
-        """Write what a commit is about to do, for a second delivery to know what it did; and whose it is."""
-        with self._client.pipeline(transaction=False) as pipe:
-            self._note(pipe, of)
-            pipe.hset(self.key, PLAN + row.scope, cast("str", _encoded(row)))  # bytes are fine
-            pipe.expire(self.key, ROWS_TTL_S)
-            pipe.execute()
+    def plan(self, scopes: Mapping[str, Scope], rows: Mapping[str, Row]) -> list[Known]:
+        """What is known of scopes, by their hashes. Where nothing is, write the row that a commit is to make:
 
-    def _note(self, pipe: Pipeline, scope: Scope) -> None:
-        name = f"{ROW}{self.key}:{scope_key(scope)}"
-        for key, member in notes(self._keys, owner_keys(scope.session_id), name):
-            pipe.eval(note_script(), 1, key, str(1000 * ROWS_TTL_S), member)
+        so a second delivery knows what the first one did. Whose the rows are is noted in the same step.
+        """
+        noted = self._notes(scopes[name] for name in rows)
+        plans = [text for name in scopes for text in (name, _encoded(rows[name]) if name in rows else "")]
+        keys = [self.key, *(key for key, _ in noted)]
+        names = [name for _, name in noted]
+        found = self._run(_plan_script(), keys, ROWS_TTL_MS, len(scopes), *plans, *names)
+        return _pairs(cast("list[bytes | None]", found))
 
-    def planned(self, scope_hash: str) -> tuple[Row | None, Row | None]:
-        """The final row of a scope, and the one that was planned."""
-        final, plan = self._client.hmget(self.key, [scope_hash, PLAN + scope_hash])
-        return _decoded(final), _decoded(plan)
+    def plan_again(self, row: Row) -> None:
+        """Write a plan in the place of one that came to nothing."""
+        self._client.hset(self.key, PLAN + row.scope, cast("str", _encoded(row)))  # bytes are fine
 
     def get(self, scope_hashes: Sequence[str]) -> list[Row | None]:
         """The final row of each scope, else that it is over budget, else None."""
-        fields = [name for scope_hash in scope_hashes for name in (scope_hash, PLAN + scope_hash)]
-        found = [_decoded(value) for value in self._client.hmget(self.key, fields)] if fields else []
-        return [final or _unless_final(plan) for final, plan in zip(found[::2], found[1::2], strict=True)]
+        fields = [name for scope_hash in scope_hashes for name in (scope_hash, OVER + scope_hash)]
+        found = _pairs(self._client.hmget(self.key, fields)) if fields else []
+        return [final or over for final, over in found]
 
     def final(self) -> Iterator[Row]:
         """All final rows."""
         seen = set[bytes]()
         for name, value in self._client.hscan_iter(self.key, count=HEARD_AT_ONCE):
-            if name not in seen and not name.startswith(PLAN.encode()):
+            if name not in seen and not name.startswith(NOT_FINAL):
                 seen.add(name)
                 yield cast("Row", _decoded(value))
 
-    def hear(self, timeout_s: float) -> list[str]:
-        """The ids of calls that were answered; waits for the first one."""
+    def hear(self, timeout_s: float) -> list[Answer]:
+        """The calls that were answered; waits for the first one."""
         first = self._client.blpop([self._news], timeout=timeout_s)
         if first is None:
             return []
         more = self._client.lpop(self._news, HEARD_AT_ONCE) or []
-        return [text(first[1]), *(text(each) for each in cast("list[bytes]", more))]
+        return [_answer(text(each)) for each in (first[1], *cast("list[bytes]", more))]
+
+    def _notes(self, scopes: Iterable[Scope]) -> list[tuple[str, str]]:
+        """(list, name) of each scope's row, each once: sessions of a tenant are on one list of its."""
+        noted = dict.fromkeys(
+            note
+            for scope in scopes
+            for note in notes(self._keys, owner_keys(scope.session_id), f"{ROW}{self.key}:{scope_key(scope)}")
+        )
+        return list(noted)
+
+    def _run(self, script: LuaScript, keys: Sequence[str], *args: str | bytes | int) -> object:
+        return run_source(self._client, script.text, script.sha1, keys, *args)
 
 
-def _owned(scopes: Iterable[Scope]) -> list[tuple[str, Sequence[str]]]:
-    """Those of the scopes that are somebody's, each with its owners."""
-    owned = [(scope_key(scope), owner_keys(scope.session_id)) for scope in scopes]
-    return [(name, owners) for name, owners in owned if owners]
+@cache
+def _plan_script() -> LuaScript:
+    text = lua_source("ditto_tasks", "noting") + lua_source("ditto_tasks.batch", "plan")
+    return LuaScript(text, lua_digest(text))
+
+
+@cache
+def _put_script() -> LuaScript:
+    return lua_script("ditto_tasks.batch", "put")
+
+
+def _answer(news: str) -> Answer:
+    return Answer(news.removesuffix(BESIDE), news.endswith(BESIDE))
+
+
+def _pairs(found: Sequence[bytes | str | None]) -> list[Known]:
+    return [
+        Known(_decoded(final), _decoded(plan)) for final, plan in zip(found[::2], found[1::2], strict=True)
+    ]
 
 
 def _encoded(row: Row) -> bytes:
@@ -132,7 +170,3 @@ def _decoded(stored: bytes | str | None) -> Row | None:
     if stored is None:
         return None
     return from_wire(Row, decode(stored), error=DittoError)
-
-
-def _unless_final(plan: Row | None) -> Row | None:
-    return None if plan is not None and plan.is_final else plan  # what a commit was about to do is no end

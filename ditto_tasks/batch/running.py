@@ -6,6 +6,7 @@ a final row. A call that is sent twice has no second effect.
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -16,7 +17,8 @@ from celery import current_task, states
 
 from ditto_tasks.batch.models import CompressRequest, Row, RunInput
 from ditto_tasks.batch.opening import OpenBatch
-from ditto_tasks.batch.planning import Caps, Planned, Planner
+from ditto_tasks.batch.pacing import Pace
+from ditto_tasks.batch.planning import LARGE, SMALL, Caps, Planned, Planner
 from ditto_tasks.batch.rows import BatchRows
 from ditto_tasks.batch.selection import indexed_scopes
 from ditto_tasks.canonical import scope_key
@@ -24,7 +26,7 @@ from ditto_tasks.errors import ContextError, DittoError
 from ditto_tasks.json_values import JsonObject, JsonValue
 from ditto_tasks.models import Scope, from_wire, to_wire
 from ditto_tasks.settings import Settings
-from ditto_tasks.task import OPTIONS_KEY, TaskCall
+from ditto_tasks.task import TaskCall
 
 HEAR_S: Final = 0.5  # waiting for the first answer of a turn
 LOOK_AFTER_S: Final = 10.0  # a call is asked about that was not answered for so long, and then less often
@@ -58,6 +60,7 @@ class CompressRun:
     run: str
     request: CompressRequest
     planner: Planner
+    pace: Pace
     clock: Callable[[], float] = time.monotonic
     _out: dict[str, _Sent] = field(default_factory=dict)
     _failures: dict[str, int] = field(default_factory=dict)  # scope hash -> failed calls
@@ -73,15 +76,17 @@ class CompressRun:
     def turn(self) -> list[Row]:
         """Send what may be sent, wait for answers for a moment, and return the rows that are final now."""
         self._send()
-        final: list[Row] = []
-        for task_id in self.rows.hear(HEAR_S):
-            final += self._answered(task_id)
+        answers = self.rows.hear(HEAR_S)
+        for answer in answers:
+            self.pace.heard(beside=answer.beside, now_s=self.clock())
+        final = self._answered([answer.task_id for answer in answers])
         for task_id in [task_id for task_id, sent in self._out.items() if sent.look_at_s < self.clock()]:
             final += self._look(task_id)
         return final
 
     def _send(self) -> None:
-        for planned in self.planner.next():
+        sizing = SMALL if self.pace.is_least else LARGE
+        for planned in self.planner.next(self.pace.limit, sizing):
             task_id = str(uuid4())
             try:
                 self.app.send_task(**self._call(planned), task_id=task_id, ignore_result=True)  # rows tell
@@ -96,35 +101,27 @@ class CompressRun:
     def _call(self, planned: Planned) -> dict[str, Any]:  # send_task's keyword arguments
         ceilings = {"maxItems": self.request.max_items, "maxTokens": self.request.max_tokens}
         about: JsonObject = {"run": self.run, **{name: n for name, n in ceilings.items() if n is not None}}
+        about["scopes"] = [to_wire(scope) for scope in planned.scopes]
         if planned.shard is None:
-            scopes = [to_wire(scope) for scope in planned.scopes]
-            return {
-                "name": "BATCH.SCAN",
-                "kwargs": {**about, "scopes": scopes, "dryRun": self.request.dry_run},
-            }
-        (scope,) = planned.scopes
-        options = {OPTIONS_KEY: {"operationId": f"{self.run}:{scope_key(scope)}"}}
-        wire = {**about, "scope": to_wire(scope), "renewTtl": self.request.renew_ttl, **options}
-        return {"name": "BATCH.COMPRESS", "kwargs": wire}
+            return {"name": "BATCH.SCAN", "kwargs": {**about, "dryRun": self.request.dry_run}}
+        return {"name": "BATCH.COMPRESS", "kwargs": {**about, "renewTtl": self.request.renew_ttl}}
 
-    def _answered(self, task_id: str) -> list[Row]:
-        sent = self._out.pop(task_id, None)  # else it is of an earlier process, or answered already
-        if sent is None:
-            return []
-        self.planner.settle(sent.planned)
-        return self._settle(sent.planned)
-
-    def _settle(self, planned: Planned) -> list[Row]:
-        """The final rows of a call's scopes; the others are sent on their way."""
+    def _answered(self, task_ids: Iterable[str]) -> list[Row]:
+        """The final rows of these calls' scopes; the others are sent on their way."""
+        # of some it is not known: they are of an earlier process, or were answered already
+        sent = [self._out.pop(task_id) for task_id in task_ids if task_id in self._out]
+        for each in sent:
+            self.planner.settle(each.planned)
+        scopes = [scope for each in sent for scope in each.planned.scopes]
         final = []
-        rows = self.rows.get([scope_key(scope) for scope in planned.scopes])
-        for scope, row in zip(planned.scopes, rows, strict=True):
+        rows = self.rows.get([scope_key(scope) for scope in scopes])
+        for scope, row in zip(scopes, rows, strict=True):
             if row is None:
                 self.planner.read([scope])
             elif row.is_final:
                 final.append(row)
             else:
-                self.planner.compress(scope)
+                self._compress(scope, row)
         return final
 
     def _look(self, task_id: str) -> list[Row]:
@@ -134,7 +131,7 @@ class CompressRun:
         if stored.state in states.READY_STATES:
             return self._ended(task_id, stored.result)
         if sent.planned.shard is None:  # a stock queue loses what a killed worker had taken
-            return self._answered(task_id)
+            return self._answered([task_id])
         sent.wait_s *= 2
         sent.look_at_s = self.clock() + sent.wait_s
         return []  # a shard's call is in Redis until it has ended
@@ -145,15 +142,26 @@ class CompressRun:
         for scope in planned.scopes if isinstance(result, BaseException) else ():
             scope_hash = scope_key(scope)
             self._failures[scope_hash] = self._failures.get(scope_hash, 0) + 1
-            if self._failures[scope_hash] >= FAILURES or code == "DEAD_LETTERED":
+            killed = code == "DEAD_LETTERED" and len(planned.scopes) == 1  # else it may be another's fault
+            if killed or self._failures[scope_hash] >= FAILURES:
                 self.rows.put([Row(scope=scope_hash, status="failed", code=code)], told=task_id)
-        return self._answered(task_id)
+        return self._answered([task_id])
+
+    def _compress(self, scope: Scope, row: Row) -> None:
+        failed = scope_key(scope) in self._failures  # then it goes alone, and so do its neighbours
+        self.planner.compress(scope, sys.maxsize if failed else tokens_of(row))
 
     def _again(self, planned: Planned) -> None:
         if planned.shard is None:
             self.planner.read(planned.scopes)
         else:
-            self.planner.compress(planned.scopes[0])
+            for scope in planned.scopes:
+                self.planner.compress(scope)
+
+
+def tokens_of(row: Row) -> int:
+    """How many tokens a scan counted, for calls of about the same size."""
+    return (row.before.tokens or 0) if row.before else 0
 
 
 def open_run(
@@ -162,8 +170,9 @@ def open_run(
     """A run that has sent nothing yet."""
     rows.begin(request)
     batch = settings.runtime.batch
-    caps = Caps(outstanding=batch.max_outstanding, shards=batch.max_shards, scans=batch.max_scans)
-    return CompressRun(app, rows, run, request, Planner(caps, settings.runtime.shards.count))
+    planner = Planner(Caps(shards=batch.max_shards, scans=batch.max_scans), settings.runtime.shards.count)
+    pace = Pace(batch.outstanding_beside_others, batch.max_outstanding, batch.quiet_ms / 1000)
+    return CompressRun(app, rows, run, request, planner, pace)
 
 
 def left_over(scopes: Iterable[Scope], done: set[str]) -> Iterator[Scope]:

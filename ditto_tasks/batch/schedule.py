@@ -12,7 +12,7 @@ from ditto_tasks.settings import Settings
 # Tasks, and no nodes: they have no place in a graph, and clients no methods for them.
 BATCH_NODES: Final = (
     NodeType("BATCH.SCAN", "BATCH", "batch.models:ScanInput"),
-    NodeType("BATCH.COMPRESS", "BATCH", "batch.models:CompressInput", mutates=True),
+    NodeType("BATCH.COMPRESS", "BATCH", "batch.models:CompressInput", mutates=True, many_scopes=True),
     NodeType("BATCH.RUN", "BATCH", "batch.models:RunInput"),
 )
 

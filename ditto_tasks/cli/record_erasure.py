@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeAlias, cast, get_args
 
+from ditto_tasks.batch.rows import OVER, PLAN
 from ditto_tasks.belongings import CALL, EFFECT, ROW, TASK
 from ditto_tasks.cli.deployment import OpenDeployment
 from ditto_tasks.cli.result_erasure import (
@@ -102,7 +103,7 @@ class RecordErasure:
                 page = found.tasks[start : start + PAGE]
                 self._broker.zrem(listed, *(f"{kind}:{task}" for task in page for kind in RUN_KINDS))
         for key, name in found.rows:
-            self._broker.hdel(key, name, f"plan:{name}")
+            self._broker.hdel(key, name, PLAN + name, OVER + name)
         for letter in found.letters:
             drop(self._broker, letter)
         for entry in self._outputs(found.deliveries):
@@ -164,19 +165,21 @@ class RecordErasure:
     def _is_theirs(self, letter: DeadLetter, tasks: set[str]) -> bool:
         if letter.task_id in tasks:
             return True
-        scope = _scope_of(letter)
-        return scope is not None and self._subject.covers(scope)
+        return any(map(self._subject.covers, _scopes_of(letter)))
 
 
-def _scope_of(letter: DeadLetter) -> Scope | None:
+def _scopes_of(letter: DeadLetter) -> list[Scope]:
+    """The scope of a call, or those of a batch run's."""
     if letter.message is None:
-        return None
+        return []
     envelope = open_envelope(letter.message.encode(), letter.queue)
     body = read_body(ReadingChannel().read(envelope))  # type: ignore[arg-type]  # its base class
     try:
-        return None if body is None else Scope.parse(body[1].get("scope"))
+        wire = {} if body is None else body[1]
+        named = wire.get("scopes", [wire.get("scope")])
+        return [Scope.parse(scope) for scope in named] if isinstance(named, list) else []
     except DittoError:
-        return None
+        return []
 
 
 def _row(member: str) -> tuple[str, str]:

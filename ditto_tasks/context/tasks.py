@@ -201,8 +201,13 @@ def _execution(call: TaskCall, opened: OpenContext, services: ContextServices) -
 
 def operation_of(call: TaskCall) -> Operation:
     """What the log knows a call by; the same id with another input is another operation, and refused."""
-    digest = hashlib.sha256(canonical_text(freeze([call.node, call.wire], max_depth=MESSAGE_DEPTH)).encode())
-    return Operation(call.operation_id, digest.hexdigest(), call.epoch)
+    return operation(call, call.operation_id, call.wire)
+
+
+def operation(call: TaskCall, operation_id: str, wire: JsonObject) -> Operation:
+    """What the log knows one of the changes of a call by, which has an id and an input of its own."""
+    digest = hashlib.sha256(canonical_text(freeze([call.node, wire], max_depth=MESSAGE_DEPTH)).encode())
+    return Operation(operation_id, digest.hexdigest(), call.epoch)
 
 
 def _mutation_store(call: TaskCall, opened: OpenContext) -> MutationStore:

@@ -1,4 +1,4 @@
-"""Celery's signals to counts: after a task has ended and its result is stored."""
+"""Celery's signals to counts, after a task has ended and its result is stored, and to what is at work."""
 
 from __future__ import annotations
 
@@ -10,17 +10,20 @@ from celery import signals, states
 
 from ditto_tasks.metrics.counts import Counts
 from ditto_tasks.metrics.observing import Ended, counts_of
+from ditto_tasks.presence import Presence
 from ditto_tasks.task import Reply
 
+OF_A_BATCH: Final = "BATCH."  # what the names of tasks begin with that give way to all others
 QUOTING: Final = "extractive"  # what answers where no model is configured
 
 
 class Recorder:
     """Counts the tasks of one application in this process; receivers are weak and go with it."""
 
-    def __init__(self, app: object, counts: Counts, *, default_model: str | None) -> None:
+    def __init__(self, app: object, counts: Counts, presence: Presence, *, default_model: str | None) -> None:
         self._app = app
         self._counts = counts
+        self._presence = presence
         self._default_model = default_model or QUOTING
         self._started: dict[str, float] = {}
 
@@ -31,8 +34,10 @@ class Recorder:
         for stopping in (signals.worker_shutdown, signals.worker_process_shutdown):
             stopping.connect(self._on_stop)
 
-    def _on_start(self, task_id: str = "", **_about: object) -> None:
+    def _on_start(self, task_id: str = "", task: Any = None, **_about: object) -> None:
         self._started[task_id] = time.monotonic()
+        if not task.name.startswith(OF_A_BATCH):
+            self._presence.begin(task_id)
 
     def _on_end(
         self,
@@ -44,6 +49,8 @@ class Recorder:
         **_about: object,
     ) -> None:
         started_s = self._started.pop(task_id, None)
+        if task is not None and not task.name.startswith(OF_A_BATCH):
+            self._presence.end(task_id)
         if task is None or task.app is not self._app or started_s is None:
             return
         if state in (states.SUCCESS, states.FAILURE):

@@ -49,12 +49,14 @@ class Nightly(Group):
 
 
 class Batch(Group):
-    """How a batch run shares shards with interactive calls."""
+    """How a batch run shares shards and cores with interactive calls."""
 
     chunk_ms: Milliseconds = 50
     max_outstanding: Positive = 512
-    max_shards: Positive = 2
-    max_scans: Positive = 1
+    max_shards: Positive = 8
+    max_scans: Positive = 4
+    outstanding_beside_others: Positive = 1  # calls of a run, while a worker sees others' calls
+    quiet_ms: Milliseconds = 5_000  # since it last saw one, before a run takes more again
     nightly: Nightly | None = None
 
 

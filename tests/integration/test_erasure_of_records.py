@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import closing
+from itertools import count
 from pathlib import Path
 from uuid import uuid4
 
@@ -17,11 +18,13 @@ from support.workers import BROKER_DB, CONTEXT_DB
 from ditto_tasks.batch.models import Row
 from ditto_tasks.batch.rows import BatchRows
 from ditto_tasks.canonical import scope_key
+from ditto_tasks.celery import create_app
 from ditto_tasks.client.sync import Ditto
 from ditto_tasks.errors import ContextError
 from ditto_tasks.memory import MemoryNodes
 from ditto_tasks.memory.stores.sql import SqlMemoryStore
 from ditto_tasks.models import Scope
+from ditto_tasks.sharding import shard_of
 from ditto_tasks.state.encoding import operations_key, state_key
 from ditto_tasks.tenants import owner_key
 from ditto_tasks.worker.dead_letters import ReadingChannel, letter_entry, read_letter
@@ -163,7 +166,7 @@ def test_rows_of_batch_runs_are_erased(running: Deployment, client: Ditto) -> No
 
 
 def test_dead_letters_are_erased(word: str) -> None:
-    """A dead letter with a session's call goes with it; another session's stays."""
+    """A dead letter with a session's call goes with it, also one that names others, too; another's stays."""
     with (
         deployment() as idle,
         Ditto(idle.settings) as sender,
@@ -171,11 +174,28 @@ def test_dead_letters_are_erased(word: str) -> None:
     ):
         for session in ("a:s", "b:s"):
             sender.context.load(scope={"sessionId": session}, sources=[{"id": "a", "content": word}])
-            [queue] = broker.keys("ditto.ctx.*[0-9]")
-            raw = broker.rpop(queue)
-            envelope = open_envelope(raw, queue.decode())
-            broker.lpush(f"{queue.decode()}:dead", letter_entry(ReadingChannel().read(envelope), raw, 3))
+            _bury(broker)
+        with closing(create_app(idle.settings)) as app:
+            app.send_task("BATCH.COMPRESS", kwargs={"run": "r", "scopes": _of_one_shard("b:", "a:")})
+        _bury(broker)
         broker.delete(*broker.keys("ditto:default:of:*"))  # as after their time
-        assert erase(idle, "--tenant", "a")["dead letters"] == (1, 0)
+        assert erase(idle, "--tenant", "a")["dead letters"] == (2, 0)
         left = [raw for key in broker.keys("*:dead") for raw in broker.lrange(key, 0, -1)]
         assert [read_letter("", raw).scope_hash for raw in left] == [scope_key(Scope(session_id="b:s"))]
+
+
+def _bury(broker: "redis.Redis") -> None:
+    """Make the one message that waits in a shard a dead letter."""
+    [queue] = broker.keys("ditto.ctx.*[0-9]")
+    raw = broker.rpop(queue)
+    envelope = open_envelope(raw, queue.decode())
+    broker.lpush(f"{queue.decode()}:dead", letter_entry(ReadingChannel().read(envelope), raw, 3))
+
+
+def _of_one_shard(*prefixes: str) -> list[dict[str, str]]:
+    """A scope of each prefix, all in the first shard of 64."""
+    found = []
+    for prefix in prefixes:
+        scopes = ({"sessionId": f"{prefix}{number}"} for number in count())
+        found.append(next(scope for scope in scopes if shard_of(scope_key(scope), 64) == 0))
+    return found

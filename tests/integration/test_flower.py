@@ -130,13 +130,14 @@ def test_a_pipeline_is_visible_step_by_step(flower: FlowerProcess, client: Ditto
 def test_a_batch_is_counted_and_shows_no_scope(
     flower: FlowerProcess, client: Ditto, deployment: Deployment, folder: Path
 ) -> None:
-    """A batch run's compressions are counted by Flower, and no page names a session of it."""
+    """A batch run's calls are counted by Flower, and no page names a session of it."""
     items = [{**ITEM, "id": f"{CANARY}-{number}"} for number in range(4)]
     for number in range(3):
         client.context.load(scope={"sessionId": f"{CANARY}:batch-{number}"}, sources=items).get(60)
     options = ("--match", f"{CANARY}:batch-", "--max-items", "2", "--report", str(folder / "report.jsonl"))
     ditto(environment(deployment.server), "compress", *options, cwd=folder, code=0)
-    eventually(lambda: _succeeded(flower, "BATCH.COMPRESS") == 3, 20)
+    for task in ("BATCH.SCAN", "BATCH.COMPRESS"):
+        eventually(lambda task=task: _succeeded(flower, task) >= 1, 20)
     assert [path for path, text in flower.everything().items() if CANARY in text] == []
 
 

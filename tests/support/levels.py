@@ -11,7 +11,7 @@ LEVELS: tuple[tuple[int, str], ...] = (
         1,
         r"json_values|frozen_json|lazy_exports|canonical|cancellation|entry_limit|event_loop|http_exchange|sharding"
         r"|tenants"
-        r"|belongings|bounded_http|keys|lines|lua_running|lua_source|redis_replies|task_events|tracing"
+        r"|belongings|bounded_http|keys|lines|lua_running|lua_source|presence|redis_replies|task_events|tracing"
         r"|settings(\..+)?",
     ),
     (2, r"models"),

@@ -3,18 +3,15 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 import redis
-from support.batches import BUDGET, LARGE, SMALL, hash_of, operations_of, raw_of, seed
+from support.batches import BUDGET, LARGE, SMALL, context_of, hash_of, operations_of, raw_of, seed
 from support.keys import documented_keys
 from support.workers import BROKER_DB, client_app
 
 from ditto_tasks.batch.models import CompressRequest, Row, Sizes
-from ditto_tasks.batch.rows import PLAN, BatchRows
-from ditto_tasks.batch.running import open_run
-from ditto_tasks.batch.schedule import beat_schedule
+from ditto_tasks.batch.rows import PLAN, Answer, BatchRows, Known
 from ditto_tasks.batch.tasks import compress, scan
 from ditto_tasks.belongings import ROW
 from ditto_tasks.canonical import scope_key
@@ -24,15 +21,17 @@ from ditto_tasks.errors import ContextError, DittoError
 from ditto_tasks.json_values import encode
 from ditto_tasks.keys import Keys
 from ditto_tasks.models import Scope, to_wire
-from ditto_tasks.settings import default_settings
-from ditto_tasks.settings.runtime import Batch, Nightly
-from ditto_tasks.task import TaskCall, TaskOptions
+from ditto_tasks.state.base import Operation
+from ditto_tasks.state.redis import RedisContextStore
+from ditto_tasks.task import NO_OPTIONS, TaskCall
 from ditto_tasks.tenants import owner_key, owner_keys
 
 RUN = "r1"
 SESSION = "a:1"
 UNCHANGED = Row(scope="scope:1", status="unchanged", before=Sizes(items=1), after=Sizes(items=1))
 OVER = Row(scope="scope:1", status="over")
+WOULD_COMPRESS = Row(scope="scope:2", status="would-compress", removed_ids=("i",))
+SCOPE = Scope(session_id=SESSION)
 FAILED = Row(scope="scope:1", status="failed", code="INVALID_STATE")
 
 
@@ -51,27 +50,54 @@ def rows(broker: "redis.Redis") -> BatchRows:
 def test_the_first_final_row_stands(rows: BatchRows) -> None:
     """A second final row of a scope changes nothing, whoever writes it."""
     rows.put([UNCHANGED], told="t1")
-    rows.put([FAILED], told="t2")
+    rows.put([FAILED], told="t2", beside=True)
     assert (rows.get(["scope:1"]), list(rows.final())) == ([UNCHANGED], [UNCHANGED])
-    assert rows.hear(1) == ["t1", "t2"]
+    assert rows.hear(1) == [Answer("t1", beside=False), Answer("t2", beside=True)]
 
 
 def test_what_is_over_or_only_planned_is_no_end(rows: BatchRows) -> None:
     """A scope over budget is known as such; what a commit was about to do is not told as done."""
     rows.put([OVER], told="t1")
     assert (rows.get(["scope:1", "scope:2"]), list(rows.final())) == ([OVER, None], [])
-    rows.plan(Row(scope="scope:1", status="would-compress"), Scope(session_id=SESSION))
-    assert (rows.get(["scope:1"]), list(rows.final())) == ([None], [])
+    rows.plan({"scope:2": SCOPE}, {"scope:2": WOULD_COMPRESS})
+    assert (rows.get(["scope:1", "scope:2"]), list(rows.final())) == ([OVER, None], [])
+
+
+def test_a_plan_stands_until_it_is_known_to_have_come_to_nothing(rows: BatchRows) -> None:
+    """A second delivery is told what the first one planned, or wrote, and does not write over it."""
+    other = WOULD_COMPRESS.model_copy(update={"removed_ids": ("x",)})
+    assert rows.plan({"scope:2": SCOPE}, {"scope:2": WOULD_COMPRESS}) == [Known()]
+    assert rows.plan({"scope:2": SCOPE}, {"scope:2": other}) == [Known(planned=WOULD_COMPRESS)]
+    rows.plan_again(other)
+    assert rows.plan({"scope:2": SCOPE}, {}) == [Known(planned=other)]
+    ended = other.model_copy(update={"status": "compressed"})
+    rows.put([ended], told="t")
+    assert rows.plan({"scope:2": SCOPE}, {"scope:2": other}) == [Known(final=ended)]
+    assert rows.plan({"scope:2": SCOPE}, {}) == [Known(final=ended)]
+
+
+def test_nothing_stays_beside_a_final_row(rows: BatchRows, broker: "redis.Redis") -> None:
+    """What a scan saw and what a commit planned go as the end of a scope is written."""
+    rows.put([OVER], told="t1")
+    rows.plan({OVER.scope: SCOPE}, {OVER.scope: WOULD_COMPRESS.model_copy(update={"scope": OVER.scope})})
+    assert broker.hlen(rows.key) == 2
+    rows.put([UNCHANGED], told="t2")
+    assert broker.hkeys(rows.key) == [UNCHANGED.scope.encode()]
 
 
 def test_what_is_planned_is_noted_as_its_sessions(rows: BatchRows, broker: "redis.Redis") -> None:
-    """An erasure finds the row by the list of its session, with a TTL, however the commit ends."""
-    scope, keys = Scope(session_id=SESSION), Keys("default")
-    session, tenant = owner_keys(SESSION)
-    rows.plan(Row(scope=scope_key(scope), status="would-compress"), scope)
-    assert broker.zrange(keys.owned(session), 0, -1) == [f"{ROW}{rows.key}:{scope_key(scope)}".encode()]
-    assert broker.zrange(keys.owned(tenant), 0, -1) == [session.encode()]
-    assert broker.ttl(keys.owned(session)) > 0
+    """An erasure finds the row by the list of its session, with a TTL, however the commit ends; what is only
+    looked at is nobody's.
+    """
+    keys, names = Keys("default"), [f"a:{number}" for number in range(3)]
+    scopes = {hash_of(name): Scope(session_id=name) for name in names}
+    rows.plan(scopes, {hash_of("a:0"): WOULD_COMPRESS, hash_of("a:2"): WOULD_COMPRESS})
+    for name in names:
+        session, tenant = owner_keys(name)
+        noted = [] if name == "a:1" else [f"{ROW}{rows.key}:{hash_of(name)}".encode()]
+        assert broker.zrange(keys.owned(session), 0, -1) == noted
+        assert (session.encode() in broker.zrange(keys.owned(tenant), 0, -1)) == (name != "a:1")
+    assert broker.ttl(keys.owned(owner_keys("a:0")[0])) > 0
 
 
 def test_a_run_keeps_to_its_request_and_its_keys_expire(rows: BatchRows, broker: "redis.Redis") -> None:
@@ -81,46 +107,22 @@ def test_a_run_keeps_to_its_request_and_its_keys_expire(rows: BatchRows, broker:
     with pytest.raises(DittoError, match="RUN_MISMATCH"):
         rows.begin(CompressRequest(match="b:"))
     rows.put([UNCHANGED], told="t1")
+    rows.plan({"scope:2": SCOPE}, {"scope:2": WOULD_COMPRESS})
     keys = [key.decode() for key in broker.scan_iter(match=f"{rows.key}*")]
     assert len(keys) == 3
     assert all(broker.ttl(key) > 0 for key in keys)
     assert all(any(row.matches(key) for row in documented_keys()) for key in keys)
 
 
-class Postbox:
-    """An application that keeps what it is given to send."""
-
-    def __init__(self) -> None:
-        self.sent: list[dict[str, Any]] = []
-
-    def send_task(self, name: str, **options: Any) -> None:
-        self.sent.append({"name": name, **options})
-
-    def AsyncResult(self, task_id: str) -> Any:  # noqa: N802 -- Celery's name
-        raise AssertionError(f"nothing is late, but {task_id} was asked about")
-
-
 def test_rows_of_the_erased_do_not_stay(rows: BatchRows, broker: "redis.Redis") -> None:
-    """Rows written after an erasure of their session or tenant go again; others' stay."""
+    """No row is written after an erasure of its session or tenant; others' are, and the run hears of it."""
     erased, other = Scope(session_id=SESSION), Scope(session_id="b:1")
     made = [Row(scope=scope_key(each), status="compressed", removed_ids=("i",)) for each in (erased, other)]
     rows.own([erased, other])
     broker.set(Keys("default").erased(owner_key("tenant", "a")), "1", px=60_000)
-    rows.put(made, told="t", of=[erased, other])
+    rows.put(made, told="t", of={scope_key(each): each for each in (erased, other)})
     assert list(rows.final()) == made[1:]
-
-
-def test_each_scope_has_one_operation_in_a_run(rows: BatchRows) -> None:
-    """However often a run is taken up, a scope's operation is called by the run and the scope."""
-    scope = Scope(session_id=SESSION)
-    for _ in range(2):
-        postbox = Postbox()
-        run = open_run(postbox, default_settings(), rows, RUN, CompressRequest(max_items=BUDGET))
-        run.planner.compress(scope)
-        run.turn()
-        (sent,) = postbox.sent
-        assert sent["name"] == "BATCH.COMPRESS"
-        assert sent["kwargs"]["ditto"] == {"operationId": f"{RUN}:{scope_key(scope)}"}
+    assert [answer.task_id for answer in rows.hear(1)] == ["t"]
 
 
 @dataclass
@@ -131,18 +133,39 @@ class Session:
     broker: "redis.Redis"
     state: "redis.Redis"
 
-    def deliver(self, *, redelivered: bool = False, epoch: int = 1, refuse: str | None = None) -> object:
-        wire = {"run": RUN, "scope": {"sessionId": SESSION}, "maxItems": BUDGET}
-        options = TaskOptions(operation_id=f"{RUN}:{hash_of(SESSION)}")
+    def deliver(
+        self,
+        *sessions: str,
+        redelivered: bool = False,
+        epoch: int = 1,
+        refuse: str | None = None,
+        beside: bool = False,
+    ) -> object:
+        names = sessions or (SESSION,)
+        wire = {"run": RUN, "scopes": [{"sessionId": name} for name in names], "maxItems": BUDGET}
         about = {"task_id": "t", "root_id": "t", "dependencies": self.app.dependencies}
         call = TaskCall(
-            "BATCH.COMPRESS", wire, options, epoch=epoch, redelivered=redelivered, refuse=refuse, **about
+            "BATCH.COMPRESS",
+            wire,
+            NO_OPTIONS,
+            epoch=epoch,
+            redelivered=redelivered,
+            refuse=refuse,
+            beside=lambda _seconds: beside,
+            **about,
         )
         return compress(call)
 
+    def rows(self, *sessions: str) -> list[Row | None]:
+        return BatchRows(self.broker, deployment="default", run=RUN).get([hash_of(name) for name in sessions])
+
+    def statuses(self, *sessions: str) -> list[str | None]:
+        """What became of each."""
+        return [None if row is None else row.code or row.status for row in self.rows(*sessions)]
+
     @property
     def row(self) -> Row | None:
-        return BatchRows(self.broker, deployment="default", run=RUN).get([hash_of(SESSION)])[0]
+        return self.rows(SESSION)[0]
 
     def forget_row(self, *, keep_plan: bool) -> Row:
         """As if the worker had died after its commit, before its row."""
@@ -170,7 +193,7 @@ def test_a_second_delivery_after_the_row_does_nothing(session: Session) -> None:
     session.deliver()
     record, row = raw_of(session.state, SESSION), session.row
     session.state.delete(f"ditto:context:{hash_of(SESSION)}")
-    assert session.deliver(redelivered=True) == {"status": "compressed"}
+    session.deliver(redelivered=True)
     assert (record is not None, session.row) == (True, row)
 
 
@@ -178,10 +201,12 @@ def test_a_scope_that_was_within_budget_is_done(session: Session) -> None:
     """A second delivery leaves alone what has grown since the first one found it within budget."""
     session.state.delete(f"ditto:context:{hash_of(SESSION)}")
     seed(session.state, {SESSION: SMALL})
-    assert session.deliver() == {"status": "unchanged"}
+    session.deliver()
+    assert session.statuses(SESSION) == ["unchanged"]
     session.state.delete(f"ditto:context:{hash_of(SESSION)}")
     seed(session.state, {SESSION: LARGE})
-    assert session.deliver(redelivered=True) == {"status": "unchanged"}
+    session.deliver(redelivered=True)
+    assert session.statuses(SESSION) == ["unchanged"]
     assert operations_of(session.state, SESSION) == 0
 
 
@@ -221,8 +246,8 @@ def test_a_stale_owner_writes_no_row(session: Session) -> None:
     assert (session.row, seed_again is not None) == (None, True)
 
 
-def operations_key() -> str:
-    return f"ditto:context:ops:{{ditto:context:{hash_of(SESSION)}}}"
+def operations_key(session: str = SESSION) -> str:
+    return f"ditto:context:ops:{{ditto:context:{hash_of(session)}}}"
 
 
 def test_a_scan_ends_when_its_time_is_up(
@@ -234,7 +259,7 @@ def test_a_scan_ends_when_its_time_is_up(
     (tmp_path / "ditto.yaml").write_text("runtime: {batch: {chunkMs: 1}}")
     app = client_app(server, DITTO_CONFIG=str(tmp_path / "ditto.yaml"))
     wire = {"run": RUN, "scopes": [{"sessionId": name} for name in names]}
-    call = TaskCall("BATCH.SCAN", wire, TaskOptions(), "t", "t", 0, False, app.dependencies)
+    call = TaskCall("BATCH.SCAN", wire, NO_OPTIONS, "t", "t", 0, False, app.dependencies)
     read = scan(call)
     app.dependencies.close()
     found = [row for row in rows.get([hash_of(name) for name in names]) if row is not None]
@@ -250,12 +275,88 @@ def test_a_refused_call_ends_as_its_code(session: Session) -> None:
     assert raw_of(session.state, SESSION) == record
 
 
-def test_the_nightly_run_is_an_entry_of_beat() -> None:
-    """Without the setting beat has nothing of ours to do; with it BATCH.RUN gets the options."""
-    settings = default_settings()
-    assert beat_schedule(settings) == {}
-    batch = Batch(nightly=Nightly(hour=4, match="a:", max_items=50))
-    runtime = settings.runtime.model_copy(update={"batch": batch})
-    (entry,) = beat_schedule(settings.model_copy(update={"runtime": runtime})).values()
-    assert (entry["task"], entry["kwargs"]) == ("BATCH.RUN", {"match": "a:", "maxItems": 50})
-    assert entry["schedule"].hour == {4}
+def test_scopes_of_one_call_end_each_for_itself(session: Session) -> None:
+    """What fails of several scopes changes nothing for its neighbours; each change is one operation."""
+    seed(session.state, {"a:2": SMALL, "a:4": LARGE})
+    session.state.set(f"ditto:context:{hash_of('a:5')}", b"{", px=60_000)
+    names = (SESSION, "a:2", "a:3", "a:4", "a:5")
+    assert session.deliver(*names) == {"scopes": len(names)}
+    ended = ["compressed", "unchanged", "CONTEXT_NOT_FOUND", "compressed", "INVALID_STATE"]
+    assert session.statuses(*names) == ended
+    assert [operations_of(session.state, name) for name in names] == [1, 0, 0, 1, 0]
+    records = [raw_of(session.state, name) for name in names]
+    session.deliver(*names, redelivered=True)
+    assert (session.statuses(*names), [raw_of(session.state, name) for name in names]) == (ended, records)
+
+
+def test_a_death_between_two_commits_of_a_call_is_made_good(session: Session) -> None:
+    """The call runs again: what was committed is not done twice and has its sizes, the rest is done now."""
+    store, newer = RedisContextStore(session.state), Operation("by the new owner", "h", epoch=9)
+    store.commit(Scope(session_id="a:2"), newer, expected_version=None, next=context_of(LARGE))
+    with pytest.raises(ContextError, match="FENCED"):
+        session.deliver(SESSION, "a:2", epoch=5)
+    assert [operations_of(session.state, name) for name in (SESSION, "a:2")] == [1, 1]
+    assert session.statuses(SESSION, "a:2") == [None, None]
+    record = raw_of(session.state, SESSION)
+    session.deliver(SESSION, "a:2", epoch=10, redelivered=True)
+    assert raw_of(session.state, SESSION) == record
+    assert [operations_of(session.state, name) for name in (SESSION, "a:2")] == [1, 2]
+    for row in session.rows(SESSION, "a:2"):
+        assert row is not None
+        assert (row.status, row.before and row.before.items) == ("compressed", LARGE)
+        assert len(row.removed_ids or ()) == LARGE - BUDGET
+
+
+def test_a_scope_is_the_same_operation_in_whichever_call_it_comes(session: Session) -> None:
+    """Sent again alone, a scope is known to have been compressed, also after it has grown."""
+    seed(session.state, {"a:2": LARGE})
+    session.deliver(SESSION, "a:2")
+    session.forget_row(keep_plan=True)
+    log = operations_key()
+    kept = session.state.dump(log)
+    session.state.delete(f"ditto:context:{hash_of(SESSION)}")
+    seed(session.state, {SESSION: LARGE})
+    assert session.state.dump(log) == kept
+    session.deliver(SESSION)
+    row = session.row
+    assert (row and row.status, operations_of(session.state, SESSION)) == ("compressed", 1)
+    assert raw_of(session.state, SESSION) is not None
+    assert len((row and row.removed_ids) or ()) == LARGE - BUDGET
+
+
+def test_a_plan_that_came_to_nothing_is_made_again(session: Session) -> None:
+    """A worker died after its plan and before its commit: the next one plans by what is there now."""
+    scope = Scope(session_id=SESSION)
+    stale = Row(scope=hash_of(SESSION), status="would-compress", removed_ids=("gone",))
+    session_rows = BatchRows(session.broker, deployment="default", run=RUN)
+    session_rows.plan({hash_of(SESSION): scope}, {hash_of(SESSION): stale})
+    session.deliver(redelivered=True)
+    row = session.row
+    assert row is not None
+    assert (row.status, row.before and row.before.items) == ("compressed", LARGE)
+    assert "gone" not in (row.removed_ids or ())
+
+
+def test_a_call_ends_when_its_time_is_up(
+    server: EmbeddedServer, rows: BatchRows, redis_client: "redis.Redis", tmp_path: Path
+) -> None:
+    """A compression does at least one scope, and leaves to the run what it has no time for, undone."""
+    names = [f"c:{number}" for number in range(8)]
+    seed(redis_client, dict.fromkeys(names, 400))
+    (tmp_path / "ditto.yaml").write_text("runtime: {batch: {chunkMs: 1}}")
+    app = client_app(server, DITTO_CONFIG=str(tmp_path / "ditto.yaml"))
+    wire = {"run": RUN, "scopes": [{"sessionId": name} for name in names], "maxItems": BUDGET}
+    done = compress(TaskCall("BATCH.COMPRESS", wire, NO_OPTIONS, "t", "t", 1, False, app.dependencies))
+    app.dependencies.close()
+    found = [row is not None for row in rows.get([hash_of(name) for name in names])]
+    assert done == {"scopes": found.count(True)}
+    assert found == [True] + [False] * 7
+    assert [operations_of(redis_client, name) for name in names] == [1] + [0] * 7
+
+
+@pytest.mark.parametrize("beside", [True, False])
+def test_a_run_is_told_of_calls_of_others(session: Session, beside: bool) -> None:
+    """Who did a call of the run says whether it was at work for others, too."""
+    session.deliver(beside=beside)
+    rows = BatchRows(session.broker, deployment="default", run=RUN)
+    assert rows.hear(1) == [Answer("t", beside=beside)]

@@ -7,10 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ditto_tasks.canonical import scope_key
+from ditto_tasks.errors import DittoError, NodeInputError
 from ditto_tasks.memory.erasure import subjects_of
 from ditto_tasks.models import Scope
 from ditto_tasks.nodes import NODES, ORDINARY_QUEUES, NodeType
-from ditto_tasks.routing import Router, worker_queues
+from ditto_tasks.publishing import check_publish
+from ditto_tasks.routing import Router, shard_queue_of, worker_queues
 from ditto_tasks.sharding import SHARD_QUEUES, is_shard_queue, shard_of, shard_queue
 from ditto_tasks.state.erasure import ContextSubject
 from ditto_tasks.tenants import owner_key, owner_keys, owners_of, tenant_of, tenant_session
@@ -50,6 +52,33 @@ def test_mutations_of_a_scope_go_to_its_shard() -> None:
     assert ROUTE("CONTEXT.COMPRESS", None, {"scope": SCOPE}, {}) == shard
     assert ROUTE("CONTEXT.LOAD", None, {"scope": SCOPE, "sources": []}, {}) == shard
     assert ROUTE("CONTEXT.LOAD", None, session, {}) == ROUTE("CONTEXT.SELECT", None, session, {}) == shard
+
+
+def test_several_scopes_of_one_shard_go_there_together() -> None:
+    """A mutation of several scopes has the shard that they share; no call has scopes of two."""
+    row, first = NodeType("CUSTOM.MANY", "CUSTOM", mutates=True, many_scopes=True), {"sessionId": "s0"}
+    route = Router(4, {row.name: row})
+    names = [f"s{number}" for number in range(50)]
+    queues = {name: shard_queue_of({"sessionId": name}, 4) for name in names}
+    same = [{"sessionId": name} for name in names if queues[name] == queues["s0"]]
+    (other, *_) = [{"sessionId": name} for name in names if queues[name] != queues["s0"]]
+    assert len(same) > 1
+    assert route(row.name, (), {"scopes": same}, {}) == {"queue": queues["s0"]}
+    for wrong in ([first, other], [], None, "s0", first):
+        with pytest.raises(NodeInputError, match="INVALID_INPUT: /scopes"):
+            check_publish(row, (), {"scopes": wrong}, 4)
+    with pytest.raises(DittoError, match="INVALID_INPUT"):
+        check_publish(row, (), {"scopes": [first, {"sessionId": 7}]}, 4)
+
+
+def test_a_call_with_several_scopes_hides_them() -> None:
+    """Logs and events say how many there are."""
+    row = NodeType("CUSTOM.MANY", "CUSTOM", mutates=True, many_scopes=True)
+    publish = check_publish(row, (), {"scopes": [{"sessionId": "canary"}]}, 1)
+    options = publish.options(row.name, {})
+    assert options["queue"] == "ditto.ctx.0"
+    assert "scopes=1" in options["kwargsrepr"]
+    assert "canary" not in str(options)
 
 
 def test_all_else_goes_to_its_domains_queue() -> None:
