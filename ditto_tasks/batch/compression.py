@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, cast
 
 from ditto_tasks.batch.compressing import is_within, sizes_of, would_compress
 from ditto_tasks.batch.models import CompressInput, Row
-from ditto_tasks.batch.reading import Read, batch_of, execution_of, reads, store_of, timer_of
+from ditto_tasks.batch.reading import Read, Turn, batch_of, execution_of, reads, store_of
 from ditto_tasks.batch.rows import BatchRows
 from ditto_tasks.canonical import scope_key
 from ditto_tasks.context.base import ContextExecution
@@ -47,14 +47,14 @@ class Compression:
 
     def run(self) -> dict[str, tuple[Scope, Row]]:
         """The scopes that were reached in time, at least one, and their rows; by the scopes' hashes."""
-        opened, is_over = self.call.dependencies.context(), timer_of(self.call)
+        opened, turn = self.call.dependencies.context(), Turn(self.call)
         scopes = {scope_key(scope): scope for scope in self.request.scopes}
-        drafts = dict(self._drafts(scopes, opened, is_over))
+        drafts = dict(self._drafts(scopes, opened, turn))
         plans = {name: draft.row for name, draft in drafts.items() if draft.after is not None}
         known = self.rows.plan({name: scopes[name] for name in drafts}, plans)
         done: dict[str, tuple[Scope, Row]] = {}
         for (name, draft), before in zip(drafts.items(), known, strict=True):
-            if done and is_over():
+            if done and turn.is_over():
                 break
             done[name] = (
                 scopes[name],
@@ -63,7 +63,7 @@ class Compression:
         return done
 
     def _drafts(
-        self, scopes: Mapping[str, Scope], opened: OpenContext, is_over: Callable[[], bool]
+        self, scopes: Mapping[str, Scope], opened: OpenContext, turn: Turn
     ) -> Iterator[tuple[str, Draft]]:
         if self.call.refuse:
             for name in scopes:
@@ -72,8 +72,9 @@ class Compression:
         execution = execution_of(self.call, opened)
         contexts = reads(list(scopes.values()), opened, batch_of(self.call))
         for place, (name, read) in enumerate(zip(scopes, contexts, strict=True)):
-            if place and is_over():
+            if place and turn.is_over():
                 return
+            turn.give_way()
             try:
                 with typed_service_errors(self.call.node):
                     yield name, self._draft(name, read, execution)

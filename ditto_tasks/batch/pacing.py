@@ -18,6 +18,7 @@ class Pace:
     most: int
     quiet_s: float
     limit: int = 0
+    gives_way: bool = False  # takes the least because of others, and not because it begins
     _beside_until_s: float = -math.inf
 
     def __post_init__(self) -> None:
@@ -27,8 +28,9 @@ class Pace:
         """A call was answered, by a worker that was at work for others, too, or was not."""
         if beside:
             self._beside_until_s = now_s + self.quiet_s
-            self.limit = min(self.least, self.most)
+            self.limit, self.gives_way = min(self.least, self.most), True
         elif now_s >= self._beside_until_s:
+            self.gives_way = False
             self.limit = min(2 * self.limit, self.most)
 
     @property

@@ -18,6 +18,8 @@ from ditto_tasks.state.encoding import decode_record
 from ditto_tasks.state.redis import RedisContextStore
 from ditto_tasks.task import TaskCall
 
+GIVE_WAY_AFTER_S: Final = 0.001
+GIVE_WAY_S: Final = 0.000_05
 BESIDE_S: Final = 0.5  # a worker that was at work for others so lately tells the run
 
 Read = Callable[[], StoredContext]
@@ -66,10 +68,22 @@ def batch_of(call: TaskCall) -> OpenBatch:
     return cast("OpenBatch", call.dependencies.domain("batch"))
 
 
-def timer_of(call: TaskCall) -> Callable[[], bool]:
-    """Whether a call that begins now has taken runtime.batch.chunkMs."""
-    ends_s = time.monotonic() + call.dependencies.settings.runtime.batch.chunk_ms / 1000
-    return lambda: time.monotonic() >= ends_s
+class Turn:
+    """How long a call may go on, and when it lets others have the interpreter."""
+
+    def __init__(self, call: TaskCall) -> None:
+        self._gave_way_s = time.monotonic()
+        self._ends_s = self._gave_way_s + call.dependencies.settings.runtime.batch.chunk_ms / 1000
+
+    def is_over(self) -> bool:
+        """Whether the call has taken runtime.batch.chunkMs."""
+        return time.monotonic() >= self._ends_s
+
+    def give_way(self) -> None:
+        """Between scopes: a thread that computes on gives others its GIL every 5 ms only."""
+        if time.monotonic() - self._gave_way_s >= GIVE_WAY_AFTER_S:
+            time.sleep(GIVE_WAY_S)
+            self._gave_way_s = time.monotonic()
 
 
 def is_beside(call: TaskCall) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
@@ -10,7 +9,7 @@ from typing import Final
 from ditto_tasks.batch.compressing import is_within, sizes_of, would_compress
 from ditto_tasks.batch.compression import Compression
 from ditto_tasks.batch.models import CompressInput, Row, ScanInput
-from ditto_tasks.batch.reading import Read, batch_of, execution_of, is_beside, reads, timer_of
+from ditto_tasks.batch.reading import Read, Turn, batch_of, execution_of, is_beside, reads
 from ditto_tasks.batch.running import run_for_a_while
 from ditto_tasks.canonical import scope_key
 from ditto_tasks.context.base import ContextExecution
@@ -20,20 +19,18 @@ from ditto_tasks.json_values import JsonValue
 from ditto_tasks.models import from_wire
 from ditto_tasks.task import Handler, TaskCall
 
-GIVE_WAY_S: Final = 0.000_05  # between scopes: a thread that computes on gives others its GIL every 5 ms only
-
 
 def scan(call: TaskCall) -> JsonValue:
     """BATCH.SCAN: a row for each scope, until its time is up; the run sends the rest again."""
-    request, is_over = from_wire(ScanInput, call.wire), timer_of(call)
+    request, turn = from_wire(ScanInput, call.wire), Turn(call)
     opened, batch = call.dependencies.context(), batch_of(call)
     execution = execution_of(call, opened)
     rows: list[Row] = []
     for scope, read in zip(request.scopes, reads(request.scopes, opened, batch), strict=True):
         rows.append(_scanned(scope_key(scope), read, request, execution))
-        if is_over():
+        if turn.is_over():
             break
-        time.sleep(GIVE_WAY_S)
+        turn.give_way()
     run = batch.rows(request.run)
     telling = {row.scope: scope for scope, row in zip(request.scopes, rows, strict=False) if row.removed_ids}
     run.own(telling.values())

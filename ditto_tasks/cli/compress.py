@@ -33,6 +33,8 @@ from ditto_tasks.cli.durations import duration
 from ditto_tasks.models import Scope, to_wire
 
 STDOUT: Final = "-"
+AT_WORK: Final = "compress"
+GIVES_WAY: Final = "compress (others are at work)"
 SCOPES_FILE: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
@@ -90,7 +92,7 @@ def _pump(work: CompressRun, report: Report, left: list[Scope]) -> None:
     done = len(report.written)
     with _progress(done + len(left), done) as advance:
         while not work.is_done:
-            advance(report.write(work.turn()))
+            advance(report.write(work.turn()), GIVES_WAY if work.pace.gives_way else AT_WORK)
 
 
 class RateColumn(ProgressColumn):
@@ -102,17 +104,17 @@ class RateColumn(ProgressColumn):
 
 
 @contextmanager
-def _progress(total: int, done: int) -> Iterator[Callable[[int], None]]:
+def _progress(total: int, done: int) -> Iterator[Callable[[int, str], None]]:
     columns = (
-        TextColumn("compress"),
+        TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
         RateColumn(),
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task("compress", total=total, completed=done)
-        yield lambda count: bar.advance(task, count)
+        task = bar.add_task(AT_WORK, total=total, completed=done)
+        yield lambda count, state: bar.update(task, advance=count, description=state)
 
 
 @contextmanager

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ditto_tasks.context.base import ContextExecution
 from ditto_tasks.context.checks import safe_integer
 from ditto_tasks.context.models import ContextItem
@@ -26,6 +28,18 @@ def count_tokens(item: ContextItem, execution: ContextExecution) -> Steps[int]:
     if execution.recorder is not None:
         execution.recorder.estimated(item.content, tokens)
     return tokens
+
+
+def counts_of(items: Sequence[ContextItem], execution: ContextExecution) -> Steps[list[int]]:
+    """Tokens of each of several items; without an injected estimator in one go."""
+    if execution.services.token_estimator is None:
+        execution.checkpoint()
+        return [estimated_tokens(item.inline_bytes) for item in items]
+    counts = []
+    for item in items:
+        count = yield from count_tokens(item, execution)
+        counts.append(count)
+    return counts
 
 
 def tightest(requested: int | None, ceiling: int | None) -> int | None:

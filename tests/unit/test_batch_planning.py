@@ -157,12 +157,13 @@ def test_a_run_gives_way_to_others_at_once_and_for_a_while() -> None:
     pace = Pace(least=1, most=8, quiet_s=5)
     for now_s in (0, 0.1, 0.2):
         pace.heard(beside=False, now_s=now_s)
+    assert not pace.gives_way
     pace.heard(beside=True, now_s=1)
-    assert (pace.limit, pace.is_least) == (1, True)
+    assert (pace.limit, pace.is_least, pace.gives_way) == (1, True, True)
     pace.heard(beside=False, now_s=5.9)
-    assert pace.limit == 1
+    assert (pace.limit, pace.gives_way) == (1, True)
     pace.heard(beside=False, now_s=6)
-    assert pace.limit == 2
+    assert (pace.limit, pace.gives_way) == (2, False)
 
 
 def test_the_least_is_never_more_than_the_most() -> None:
