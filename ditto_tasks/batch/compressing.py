@@ -8,14 +8,13 @@ from ditto_tasks.context.compression import Budget as ContextBudget
 from ditto_tasks.context.inputs import CompressInput
 from ditto_tasks.context.models import Context
 from ditto_tasks.context.nodes.scoped import apply_mutation
-from ditto_tasks.context.steps import drive
-from ditto_tasks.context.tokens import counts_of
+from ditto_tasks.context.tokens import total_tokens
 from ditto_tasks.json_values import JsonObject
 
 
 def sizes_of(context: Context, execution: ContextExecution) -> Sizes:
     """Items and tokens of a context."""
-    return Sizes(items=len(context.items), tokens=sum(drive(counts_of(context.items, execution))))
+    return Sizes(items=len(context.items), tokens=total_tokens(context.items, execution))
 
 
 def is_within(sizes: Sizes, budget: Budget, execution: ContextExecution) -> bool:

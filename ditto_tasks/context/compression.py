@@ -12,7 +12,7 @@ from ditto_tasks.context.items import call_id, is_protected
 from ditto_tasks.context.models import Context, ContextItem
 from ditto_tasks.context.selection import number
 from ditto_tasks.context.steps import Steps, drive
-from ditto_tasks.context.tokens import counts_of, tightest
+from ditto_tasks.context.tokens import count_tokens, tightest
 from ditto_tasks.errors import ContextError
 from ditto_tasks.json_values import JsonObject
 
@@ -71,7 +71,11 @@ def token_costs(
     """Tokens of each item; all 0 without a token budget, where nothing is to be estimated."""
     if budget.tokens is None:
         return [0] * len(items)
-    return (yield from counts_of(items, execution))
+    costs = []
+    for item in items:
+        cost = yield from count_tokens(item, execution)
+        costs.append(cost)
+    return costs
 
 
 def _dropped(groups: list[_Group], costs: list[int], budget: Budget) -> set[int]:

@@ -15,7 +15,7 @@ from ditto_tasks.context.nodes.dispatch import dispatch
 from ditto_tasks.context.opening import OpenContext
 from ditto_tasks.context.steps import drive
 from ditto_tasks.context.task_store import MutationRules, MutationStore, ReadStore, typed_service_errors
-from ditto_tasks.context.tokens import counts_of
+from ditto_tasks.context.tokens import total_tokens
 from ditto_tasks.errors import ContextError, DittoError
 from ditto_tasks.interruptions import AskingToken
 from ditto_tasks.json_values import MESSAGE_DEPTH, JsonObject, JsonValue, freeze
@@ -180,7 +180,7 @@ def _measured(context: Context, call: TaskCall, opened: OpenContext) -> JsonObje
     """Items and tokens. An estimator that fails here does not undo what was committed: null then."""
     execution = replace(_execution(call, opened, opened.services), recorder=None, call=None)
     try:
-        tokens = sum(drive(counts_of(context.items, execution)))
+        tokens = total_tokens(context.items, execution)
     except Exception:  # noqa: BLE001 -- an injected service; the mutation itself stands
         return {"items": len(context.items), "tokens": None}
     return {"items": len(context.items), "tokens": tokens}

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ditto_tasks.context.base import ContextExecution
 from ditto_tasks.context.checks import safe_integer
 from ditto_tasks.context.models import ContextItem
-from ditto_tasks.context.steps import Steps
+from ditto_tasks.context.steps import Steps, drive
 from ditto_tasks.context.text import estimated_tokens
 from ditto_tasks.errors import ContextError
 
@@ -30,16 +30,11 @@ def count_tokens(item: ContextItem, execution: ContextExecution) -> Steps[int]:
     return tokens
 
 
-def counts_of(items: Sequence[ContextItem], execution: ContextExecution) -> Steps[list[int]]:
-    """Tokens of each of several items; without an injected estimator in one go."""
+def total_tokens(items: Sequence[ContextItem], execution: ContextExecution) -> int:
+    """Tokens of all items, for reports: a cancel is looked at beside an injected estimator only."""
     if execution.services.token_estimator is None:
-        execution.checkpoint()
-        return [estimated_tokens(item.inline_bytes) for item in items]
-    counts = []
-    for item in items:
-        count = yield from count_tokens(item, execution)
-        counts.append(count)
-    return counts
+        return sum(estimated_tokens(item.inline_bytes) for item in items)
+    return sum(drive(count_tokens(item, execution)) for item in items)
 
 
 def tightest(requested: int | None, ceiling: int | None) -> int | None:
