@@ -8,10 +8,11 @@ server's clock. Names are hashes and ids, so that the lists themselves tell nobo
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cache
 from typing import Final
 
 from ditto_tasks.keys import Keys
-from ditto_tasks.lua_source import LuaScript, lua_script
+from ditto_tasks.lua_source import LuaScript, lua_digest, lua_source
 
 CANVAS_TTL_MS: Final = 48 * 3_600_000  # as long as the effects of its tasks are known
 CALL: Final = "call:"
@@ -29,11 +30,8 @@ def notes(keys: Keys, owners: tuple[str, ...], name: str) -> Iterable[tuple[str,
         yield keys.owned(tenant), owners[0]
 
 
-def note_script() -> str:
-    """Lua that adds ARGV[2] to the list KEYS[1] for ARGV[1] ms."""
-    return noting_script("note").text
-
-
-def noting_script(name: str) -> LuaScript:
-    """A script of this package that adds to such lists."""
-    return lua_script("ditto_tasks", "noting", name)
+@cache
+def noting_script(name: str, package: str = "ditto_tasks") -> LuaScript:
+    """A script of a package that adds to such lists."""
+    text = lua_source("ditto_tasks", "noting") + lua_source(package, name)
+    return LuaScript(text, lua_digest(text))

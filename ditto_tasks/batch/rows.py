@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cache
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from ditto_tasks.batch.models import CompressRequest, Row
-from ditto_tasks.belongings import ROW, notes
+from ditto_tasks.belongings import ROW, notes, noting_script
 from ditto_tasks.canonical import scope_key
 from ditto_tasks.errors import DittoError
 from ditto_tasks.json_values import decode, encode
 from ditto_tasks.keys import Keys
-from ditto_tasks.lua_running import run_source
-from ditto_tasks.lua_source import LuaScript, lua_digest, lua_script, lua_source
+from ditto_tasks.lua_running import run_script, run_source
 from ditto_tasks.models import Scope, from_wire, to_wire
 from ditto_tasks.redis_replies import text
 from ditto_tasks.tenants import owner_keys
@@ -21,6 +19,7 @@ from ditto_tasks.tenants import owner_keys
 if TYPE_CHECKING:
     from redis import Redis
 
+PACKAGE: Final = "ditto_tasks.batch"
 ROWS_TTL_S: Final = 7 * 86_400
 ROWS_TTL_MS: Final = 1000 * ROWS_TTL_S  # a run can be resumed, and its report written again, for that long
 PLAN: Final = "plan:"  # before the scope's hash: what a commit was about to do
@@ -81,14 +80,15 @@ class BatchRows:
             tombstones += [self._keys.erased(owner) for owner in owners]
             about += [row.scope, _encoded(row), str(int(row.is_final)), str(len(owners))]
         news = told + BESIDE if beside else told
-        self._run(_put_script(), [self.key, self._news, *tombstones], ROWS_TTL_MS, news, *about)
+        keys = [self.key, self._news, *tombstones]
+        run_script(self._client, PACKAGE, "put", keys, ROWS_TTL_MS, news, *about)
 
     def own(self, scopes: Iterable[Scope]) -> None:
         """Note whose rows name items, so that an erasure finds them when their contexts are long gone."""
         noted = self._notes(scopes)
         if noted:
             names = [name for _, name in noted]
-            self._run(_plan_script(), [self.key, *(key for key, _ in noted)], ROWS_TTL_MS, 0, *names)
+            self._plan([self.key, *(key for key, _ in noted)], 0, *names)
 
     def plan(self, scopes: Mapping[str, Scope], rows: Mapping[str, Row]) -> list[Known]:
         """What is known of scopes, by their hashes. Where nothing is, write the row that a commit is to make:
@@ -99,7 +99,7 @@ class BatchRows:
         plans = [text for name in scopes for text in (name, _encoded(rows[name]) if name in rows else "")]
         keys = [self.key, *(key for key, _ in noted)]
         names = [name for _, name in noted]
-        found = self._run(_plan_script(), keys, ROWS_TTL_MS, len(scopes), *plans, *names)
+        found = self._plan(keys, len(scopes), *plans, *names)
         return _pairs(cast("list[bytes | None]", found))
 
     def plan_again(self, row: Row) -> None:
@@ -137,19 +137,8 @@ class BatchRows:
         )
         return list(noted)
 
-    def _run(self, script: LuaScript, keys: Sequence[str], *args: str | bytes | int) -> object:
-        return run_source(self._client, script.text, script.sha1, keys, *args)
-
-
-@cache
-def _plan_script() -> LuaScript:
-    text = lua_source("ditto_tasks", "noting") + lua_source("ditto_tasks.batch", "plan")
-    return LuaScript(text, lua_digest(text))
-
-
-@cache
-def _put_script() -> LuaScript:
-    return lua_script("ditto_tasks.batch", "put")
+    def _plan(self, keys: Sequence[str], *args: str | bytes | int) -> object:
+        return run_source(self._client, *noting_script("plan", PACKAGE), keys, ROWS_TTL_MS, *args)
 
 
 def _answer(news: str) -> Answer:
