@@ -13,6 +13,7 @@ from ditto_tasks.errors import ContextError
 from ditto_tasks.keys import Keys
 from ditto_tasks.lua_running import ScriptClient, run_source
 from ditto_tasks.redis_replies import text
+from ditto_tasks.sending import note_begun
 from ditto_tasks.state.operations import erased
 from ditto_tasks.tenants import owners_of
 
@@ -94,5 +95,6 @@ def before_publish(gate: Gate) -> Iterator[None]:
 
 
 def gate_of_publish() -> Gate | None:
-    """What the message that is being published has to pass, if anything."""
+    """What the message that is being published now has to pass, if anything."""
+    note_begun()
     return _gate.get()

@@ -43,6 +43,7 @@ from ditto_tasks.pipelines.sweep import sweep
 from ditto_tasks.presence import Presence
 from ditto_tasks.publishing import Publish, built_in_options, check_order, check_publish, check_size
 from ditto_tasks.routing import Router, worker_queues
+from ditto_tasks.sending import note_begun, typed_broker_errors
 from ditto_tasks.serialization import CONTENT_TYPE, NAME, register_content_type
 from ditto_tasks.settings import Settings, check_visibility_timeout, load_settings
 from ditto_tasks.task import Handler
@@ -134,17 +135,19 @@ class DittoCelery(Celery):
     def send_task(  # type: ignore[override]  # Celery's own callers name every option
         self, name: str, args: Any = None, kwargs: Any = None, **options: Any
     ) -> Any:  # Celery's edge
-        """Check, redact and publish one call; typed errors before anything is sent."""
+        """Check, redact and publish one call. Typed errors before anything is sent; else BrokerError."""
         if name.startswith(BUILT_IN):
             return super().send_task(name, args, kwargs, **built_in_options(options))
         publish = check_publish(self.nodes.get(name), args, kwargs, self.settings.runtime.shards.count)
         check_order(publish, options)
         check_size(publish, {key: options.get(key) for key in ("chord", "chain", "link", "link_error")})
         task_id = options.get("task_id") or uuid()
-        gate = self._gate(task_id, publish, options)
+        with typed_broker_errors():
+            gate = self._gate(task_id, publish, options)
         checked = {**publish.options(name, options), "task_id": task_id}
         with (
             self.traces.publishing(name, task_id, options.get("root_id"), checked["headers"]),
+            typed_broker_errors(),
             before_publish(gate),
         ):
             return super().send_task(name, publish.args, publish.kwargs, **checked)
@@ -226,7 +229,9 @@ class DittoCelery(Celery):
     @contextmanager
     def _broker_client(self) -> Iterator[BrokerClient]:
         with self.connection_or_acquire() as connection:
-            yield connection.default_channel.client  # made once; `conn_or_acquire` makes one a call
+            client = connection.default_channel.client  # made once; `conn_or_acquire` makes one a call
+            note_begun()
+            yield client
 
 
 def create_app(

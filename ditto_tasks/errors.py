@@ -9,6 +9,7 @@
     ├── ServiceError            an injected service's raw error, at the task boundary
     ├── SettingsError           configuration; details name the key
     ├── PublishError            refused before anything was sent
+    ├── BrokerError             the broker is away, refuses the caller, or lost a reply; in sending.py
     ├── PipelineError
     ├── DeadLettered            a message that was given up on
     ├── EmbeddedServerError

@@ -30,6 +30,7 @@ from ditto_tasks.pipelines.bindings import BINDINGS, Binding, bind
 from ditto_tasks.pipelines.graph_runs import Delivery, Settled
 from ditto_tasks.pipelines.steps import step_of
 from ditto_tasks.routing import is_scoped
+from ditto_tasks.sending import BrokerError
 from ditto_tasks.task import (
     NO_EPOCH,
     NO_OPTIONS,
@@ -116,6 +117,8 @@ class NodeTask(QuietTask):
     def _recorded(self, run: Callable[[], T]) -> T:
         try:
             return run()
+        except BrokerError as exc:  # of the record, or of the message of a next step
+            kind = exc.code
         except (DittoError, TaskPredicate):
             raise
         except Exception as exc:  # noqa: BLE001 -- the boundary: a driver's text may hold an address

@@ -14,7 +14,7 @@ from typing import Generic, Self, TypeVar, Unpack, cast, overload
 from uuid import uuid4
 from weakref import WeakKeyDictionary
 
-from ditto_tasks.client.answering import cancel_answer, start_answer, the_request
+from ditto_tasks.client.answering import cancel_answer, cancel_task, start_answer, the_request
 from ditto_tasks.client.connections import open_async
 from ditto_tasks.client.event_reader import EventReader
 from ditto_tasks.client.flows import FlowCall, FlowMethods
@@ -71,7 +71,7 @@ class AsyncPending(Generic[R_co]):
         self._client = client
         self._read = read
         self._published = published
-        self._cancel = cancel or (lambda: client.blocking.app.coordination.cancel(task_id))
+        self._cancel = cancel or (lambda: cancel_task(client.blocking.app, task_id))
 
     def __await__(self) -> Generator[object, None, R_co]:
         return self.get().__await__()

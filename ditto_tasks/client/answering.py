@@ -16,9 +16,11 @@ from ditto_tasks.pipelines.plan import Step, steps_of
 from ditto_tasks.pipelines.run_admission import run_admission, run_shard
 from ditto_tasks.pipelines.runs import next_of
 from ditto_tasks.pipelines.steps import check_run_id, step_id
+from ditto_tasks.sending import typed_broker_errors
 from ditto_tasks.settings import Settings
 
 
+@typed_broker_errors()
 def start_answer(app: DittoCelery, request: AnswerRequest, pipeline: str) -> None:
     """Check the whole canvas, note whose it is, record it with its deadline, and publish its first step."""
     check_run_id(pipeline, "/pipelineId")
@@ -29,6 +31,7 @@ def start_answer(app: DittoCelery, request: AnswerRequest, pipeline: str) -> Non
         answer_canvas(app, timed, pipeline).apply_async()
 
 
+@typed_broker_errors()
 def start_flow(app: DittoCelery, request: FlowRequest, pipeline: str) -> None:
     """Note whose the flow is, record it with its deadline, and publish its first step."""
     check_run_id(pipeline, "/pipelineId")
@@ -59,12 +62,19 @@ def _open(app: DittoCelery, request: RunRequest, pipeline: str) -> int:
     return app.records.open(pipeline, request, shard=shard, deadline_ms=timeout_ms)
 
 
+@typed_broker_errors()
 def cancel_answer(app: DittoCelery, request: RunRequest, pipeline: str) -> None:
     """End the pipeline as cancelled unless it has ended; the step at work is asked to stop."""
     at_work = _steps(app, request, pipeline)
     app.runs.fail(pipeline, Cancelled())
     for step in at_work:
         app.coordination.cancel(step_id(pipeline, step.name))
+
+
+@typed_broker_errors()
+def cancel_task(app: DittoCelery, task_id: str) -> None:
+    """Ask a task to stop; what it has committed stands."""
+    app.coordination.cancel(task_id)
 
 
 def _steps(app: DittoCelery, request: RunRequest, pipeline: str) -> list[Step]:

@@ -23,6 +23,7 @@ from ditto_tasks.pipelines.loops import Loop, iteration_id
 from ditto_tasks.pipelines.run_admission import run_admission, run_shard
 from ditto_tasks.pipelines.run_index import RecordKind
 from ditto_tasks.pipelines.steps import check_run_id
+from ditto_tasks.sending import typed_broker_errors
 from ditto_tasks.tenants import tenant_of
 from ditto_tasks.worker.keys import SCOPE_HEADER, TENANT_HEADER
 
@@ -68,6 +69,7 @@ def _checked_input(given: object) -> JsonValue:
         raise PipelineError.invalid_input("/input", "must be JSON") from None
 
 
+@typed_broker_errors()
 def start_run(app: DittoCelery, call: RunCall) -> None:
     """Check against the application, note whose the run is, record it, publish what comes first."""
     graphs = [call.what] if isinstance(call.what, Graph) else call.what.graphs.values()
@@ -152,6 +154,7 @@ def headers_of(scope: Scope | None) -> JsonObject:
     return {**headers, TENANT_HEADER: tenant} if tenant else headers
 
 
+@typed_broker_errors()
 def cancel_run(app: DittoCelery, run: str) -> None:
     """End a run of any kind as cancelled unless it has ended; what is at work is asked to stop."""
     if app.graphs.records.head(run) is not None:
@@ -173,6 +176,7 @@ def _cancel_loop(app: DittoCelery, run: str) -> None:
             return  # else it has gone on to its next iteration
 
 
+@typed_broker_errors()
 def resume_run(app: DittoCelery, run: str, timeout_ms: int | None) -> None:
     """Let a run that failed or was cancelled go on from what was settled, under a new deadline.
 
@@ -218,6 +222,7 @@ def _scope_of(wire: JsonObject | None) -> Scope | None:
     return None if wire is None else from_wire(Scope, wire)
 
 
+@typed_broker_errors()
 def loop_state(app: DittoCelery, run: str) -> JsonValue:
     """The state of a loop by now."""
     record = app.loops.records.load(run)
@@ -226,6 +231,7 @@ def loop_state(app: DittoCelery, run: str) -> JsonValue:
     return record.value
 
 
+@typed_broker_errors()
 def nodes_of(app: DittoCelery, run: str, nodes: Sequence[str] | None) -> list[str]:
     """Those of these nodes that a run has, all without a choice, in the order of the graph."""
     planned = [node for node, _, _ in app.graphs.records.plan(run)]
@@ -234,6 +240,7 @@ def nodes_of(app: DittoCelery, run: str, nodes: Sequence[str] | None) -> list[st
     return planned if nodes is None else [node for node in planned if node in set(nodes)]
 
 
+@typed_broker_errors()
 def outputs_of(app: DittoCelery, run: str, nodes: Sequence[str] | None = None) -> Outputs:
     """The outputs that are there by now, in the order of the graph."""
     return app.graphs.records.outputs(run, nodes_of(app, run, nodes))

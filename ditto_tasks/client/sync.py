@@ -10,7 +10,7 @@ from typing import Generic, Self, TypeVar, Unpack, cast, overload
 from uuid import uuid4
 
 from ditto_tasks.celery import DittoCelery, create_app
-from ditto_tasks.client.answering import cancel_answer, start_answer, start_flow, the_request
+from ditto_tasks.client.answering import cancel_answer, cancel_task, start_answer, start_flow, the_request
 from ditto_tasks.client.event_reader import EventReader
 from ditto_tasks.client.flows import FlowCall, FlowMethods, with_settings
 from ditto_tasks.client.graphs import (
@@ -41,6 +41,7 @@ from ditto_tasks.nodes import NodeType
 from ditto_tasks.pipelines.graphs import Graph
 from ditto_tasks.pipelines.loops import Loop
 from ditto_tasks.pipelines.models import Answer, AnswerOptions
+from ditto_tasks.sending import typed_broker_errors
 from ditto_tasks.settings import Settings
 from ditto_tasks.task import OPTIONS_KEY
 
@@ -61,7 +62,7 @@ class Pending(Generic[R_co]):
         self.id = task_id
         self._client = client
         self._read = read
-        self._cancel = cancel or (lambda: client.app.coordination.cancel(task_id))
+        self._cancel = cancel or (lambda: cancel_task(client.app, task_id))
 
     def get(self, timeout: float | None = None) -> R_co:
         """The typed result. Raises the task's typed error, or TimeoutError after `timeout` seconds."""
@@ -73,7 +74,7 @@ class Pending(Generic[R_co]):
         reader = EventReader(app.settings.connections.deployment, told_in(self.id), after)
         ended = False
         while not reader.finished:
-            with app.coordination.clients() as client:
+            with typed_broker_errors(), app.coordination.clients() as client:
                 entries = client.xread(dict(reader.asking(ended=ended)), block=BLOCK_MS)
             yield from reader.heard(cast("Entries | None", entries))
             ended = ended or ResultReader(app).look(self.id) is not None

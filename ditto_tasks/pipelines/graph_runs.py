@@ -22,6 +22,7 @@ from ditto_tasks.pipelines.heartbeats import Heartbeats
 from ditto_tasks.pipelines.outcomes import error_to_wire, is_node_result
 from ditto_tasks.pipelines.steps import step_id
 from ditto_tasks.pipelines.sweep import QUIET_MS
+from ditto_tasks.sending import BrokerError
 from ditto_tasks.task import OPTIONS_KEY
 
 logger = logging.getLogger(__name__)
@@ -211,6 +212,8 @@ class GraphRuns:
         for handed in standing.handed:
             try:
                 self._send(_message(run, handed, standing))
+            except BrokerError:  # the sweep sends it again
+                raise
             except DittoError as failure:
                 self.fail(run, named(failure, handed.node), resumes=standing.resumes)
                 return
@@ -233,6 +236,8 @@ def unreadable_is_logged() -> Iterator[None]:
     """Let one run that cannot be read, as of another version, keep nobody from looking after the others."""
     try:
         yield
+    except BrokerError:  # of all runs
+        raise
     except (DittoError, LookupError, TypeError, ValueError) as exc:
         logger.warning("A run could not be looked after: %s", raised(exc))
 

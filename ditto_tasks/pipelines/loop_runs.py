@@ -17,6 +17,7 @@ from ditto_tasks.pipelines.loop_records import LoopHead, LoopOpening, LoopRecord
 from ditto_tasks.pipelines.loops import LoopFunctions, iteration_id, limit_reached
 from ditto_tasks.pipelines.outcomes import error_from_wire, error_to_wire
 from ditto_tasks.pipelines.run_admission import run_admission
+from ditto_tasks.sending import BrokerError
 
 
 class LoopRuns:
@@ -53,6 +54,8 @@ class LoopRuns:
             try:
                 if not self._goes_on(head):
                     return
+            except BrokerError:  # the sweep tries it again
+                raise
             except DittoError as failure:
                 self.fail(head, failure)
                 return

@@ -21,6 +21,7 @@ from ditto_tasks.pipelines.plan import Step
 from ditto_tasks.pipelines.queued_flows import FLOWS
 from ditto_tasks.pipelines.replay import Ended, FlowRun, advance
 from ditto_tasks.pipelines.report import answer_of
+from ditto_tasks.sending import BrokerError
 
 MAX_HEADER_BYTES: Final = 256 * 1024  # a search's result is copied into the message of the step after it
 
@@ -74,6 +75,8 @@ class StepRuns:
             step = next_of(record)
             if isinstance(step, Step):
                 self._send(record, step)
+        except BrokerError:  # the sweep sends it again
+            raise
         except DittoError as failure:
             self.fail(pipeline, failure)
             return

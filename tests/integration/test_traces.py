@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from kombu.exceptions import OperationalError
 from opentelemetry import baggage, context, trace
 from redis import Redis
 from support.flows import FlowDeployment, says, wants
@@ -19,6 +18,7 @@ from ditto_tasks.errors import DittoError
 from ditto_tasks.keys import Keys
 from ditto_tasks.pipelines.graphs import Graph, GraphNode
 from ditto_tasks.pipelines.loops import Loop, iteration_id
+from ditto_tasks.sending import BrokerError
 from ditto_tasks.settings import Settings, load_settings
 
 CANARY = "canary-5e1d"
@@ -254,10 +254,10 @@ def test_a_failed_sending_tells_its_kind_and_no_address() -> None:
     """Where the broker is away the span is an error without the driver's text, which has the address."""
     record_here()
     variables = {"DITTO_OTEL": "true", "DITTO_BROKER_URL": "redis://127.0.0.1:1/0"}
-    with Ditto(load_settings(None, variables)) as ditto, pytest.raises(OperationalError):
+    with Ditto(load_settings(None, variables)) as ditto, pytest.raises(BrokerError):
         ditto.memory.search(query="x")
     span = of_this_process()[-1]
-    assert (span.name, span.attributes["error.type"]) == ("send MEMORY.SEARCH", "OperationalError")
+    assert (span.name, span.attributes["error.type"]) == ("send MEMORY.SEARCH", "BROKER_UNAVAILABLE")
     assert "127.0.0.1" not in span.raw
 
 

@@ -27,7 +27,7 @@ LEVELS: tuple[tuple[int, str], ...] = (
     (9, r"nodes|serialization|task"),
     (
         10,
-        r"admission|coordination|interruptions|open_telemetry|publishing|routing|metrics(\..+)?|pipelines|batch|worker(\..+)?",
+        r"admission|coordination|interruptions|open_telemetry|publishing|routing|sending|metrics(\..+)?|pipelines|batch|worker(\..+)?",
     ),
     (11, r"celery|node_task|result_backend"),
     (12, r"client(\..+)?"),
