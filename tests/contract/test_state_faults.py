@@ -199,12 +199,16 @@ def test_a_full_server_refuses_and_keeps_what_it_has(admin: StateClient) -> None
 
 @pytest.mark.parametrize("key", [state_key(SCOPE), operations_key(SCOPE)], ids=["state", "log"])
 def test_a_key_of_another_type_is_refused(admin: StateClient, key: str) -> None:
-    """A list in place of the state or its log is STATE_BACKEND_REFUSED at once; nothing is written."""
+    """A list in place of the state or its log is STATE_BACKEND_REFUSED at once; nothing is written.
+
+    The server's own words, which name users and keys, are not among the error's.
+    """
     store = RedisContextStore(admin, settle_ms=60_000)
     admin.rpush(key, "x")
     before = everything(admin)
     call = committing(store, "1", None, "a")
-    refused(call, "STATE_BACKEND_REFUSED", StateBackendError)
+    error = refused(call, "STATE_BACKEND_REFUSED", StateBackendError)
+    assert "wrong kind of value" not in str(error)
     refused(lambda: store.refuse(SCOPE, operation("1"), code="X"), "STATE_BACKEND_REFUSED", StateBackendError)
     assert {k: v for k, v in everything(admin).items() if b"index" not in k} == before
 

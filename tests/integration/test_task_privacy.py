@@ -92,6 +92,22 @@ def test_no_content_in_logs_and_events(deployment: Deployment, events: Events) -
     assert all(result.startswith("<CONTEXT.") and result.endswith(" bytes>") for result in succeeded)
 
 
+def test_what_a_predecessor_gave_is_not_shown(deployment: Deployment, events: Events) -> None:
+    """Positional arguments are results of other tasks: events and logs of a step tell of none."""
+    binding = {"bind": "context to update", "onMissing": "create"}
+    scope = {"sessionId": str(uuid.uuid4())}
+    sent = deployment.app.send_task(
+        "CONTEXT.UPDATE", args=[{"items": [SECRET]}], kwargs={"scope": scope, "ditto": binding}
+    )
+    with pytest.raises(DittoError):  # there is no such binding
+        sent.get(timeout=20)
+    received = eventually(
+        lambda: [event for event in events.of_type("task-received") if event["uuid"] == sent.id], 15
+    )
+    assert received[0]["args"] == "()"
+    assert CANARY not in json.dumps(events.seen, default=str) + deployment.worker.logs()
+
+
 def test_a_services_raw_error_keeps_its_text_to_itself(deployment: Deployment) -> None:
     """What a service raised becomes a ServiceError; its text is in no log, error, result or traceback."""
     provider = {"kind": "provider", "name": "any"}

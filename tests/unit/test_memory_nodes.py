@@ -216,8 +216,8 @@ def test_right_answers_may_be_plain_json() -> None:
 
 
 @pytest.mark.parametrize("node", ["MEMORY.GET", "MEMORY.QUERY", "MEMORY.SEARCH", "MEMORY.WRITE"])
-def test_unknown_errors_hide_their_text(node: str) -> None:
-    """An exception of the store is MEMORY_BACKEND_ERROR, and its text appears nowhere in the result."""
+def test_unknown_errors_hide_their_text(node: str, caplog: pytest.LogCaptureFixture) -> None:
+    """An exception of the store is MEMORY_BACKEND_ERROR, and its text appears in no result and no log."""
     given = {
         "MEMORY.GET": {"ids": ["a"]},
         "MEMORY.QUERY": {},
@@ -226,7 +226,8 @@ def test_unknown_errors_hide_their_text(node: str) -> None:
     }[node]
     result = MemoryNodes(Searching(RuntimeError(SECRET))).execute(node, given)
     assert code(result) == "MEMORY_BACKEND_ERROR"
-    assert "hunter2" not in result.model_dump_json()
+    assert f"{node} failed with RuntimeError" in caplog.text
+    assert "hunter2" not in result.model_dump_json() + caplog.text
 
 
 @pytest.mark.parametrize("name", ["NOT_FOUND", "CONFLICT", "UNSUPPORTED_STRATEGY", "UNSUPPORTED_FILTER"])

@@ -96,11 +96,13 @@ def test_wrong_answers_are_refused(answer: object) -> None:
         (RetrievalError("RETRIEVAL_INVALID_EMBEDDING", "safe"), "failed", "RETRIEVAL_INVALID_EMBEDDING"),
     ],
 )
-def test_errors_of_backends(error: Exception, status: str, code: str) -> None:
-    """Each kind of error has its status and code, and a raw error's text appears nowhere."""
+def test_errors_of_backends(
+    error: Exception, status: str, code: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each kind of error has its status and code, and a raw error's text is in no result and no log."""
     result = search(TextProvider(Backend(error)), "x")
     assert (result.status, result.error.code) == (status, code)
-    assert SECRET not in result.model_dump_json()
+    assert SECRET not in result.model_dump_json() + caplog.text
 
 
 @pytest.mark.parametrize(
