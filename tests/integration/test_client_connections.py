@@ -75,14 +75,15 @@ def test_a_blocking_client_holds_as_many_after_many_calls(
 def test_a_result_of_celery_connects_no_more_after_the_end(
     quiet: Deployment, inspector: "redis.Redis"
 ) -> None:
-    """One that was waited for and outlives its application would connect once more to unsubscribe."""
+    """One that was waited for goes with the process, and would connect once more to unsubscribe."""
     client = Ditto(quiet.settings)
     result = client.app.AsyncResult("waited-for")
     with pytest.raises(Exception, match="timed out"):
         result.get(timeout=0.1)
+    backend = client.app.backend
     client.close()
     eventually(lambda: of_results(inspector) == [], WAIT_S)
-    del result
+    backend.remove_pending_result(result)  # what its `__del__` does
     assert of_results(inspector) == []
 
 
@@ -147,7 +148,13 @@ def test_closing_ends_what_is_still_awaited(
 def test_what_nobody_awaits_any_more_is_not_subscribed_to(
     quiet: Deployment, inspector: "redis.Redis"
 ) -> None:
-    """A loop that lives for long hears of the results that it awaits, not of all that it ever did."""
+    """A loop that lives for long hears of the results that it awaits, also after its connection was lost."""
+
+    def subscriber() -> str | None:
+        return next((each["id"] for each in inspector.client_list() if int(each["sub"])), None)
+
+    def is_another(lost: str | None) -> bool:
+        return subscriber() not in (None, lost)
 
     def heard_of() -> set[bytes]:
         return {name for name in inspector.pubsub_channels() if name.startswith(b"celery-task-meta-")}
@@ -160,6 +167,11 @@ def test_what_nobody_awaits_any_more_is_not_subscribed_to(
                     await client.result(f"given-up-{number}").get(0.001)
             only = {b"celery-task-meta-kept"}
             await asyncio.to_thread(eventually, lambda: heard_of() == only, WAIT_S)
+            lost = subscriber()
+            inspector.client_kill_filter(_id=lost)
+            await asyncio.to_thread(eventually, lambda: is_another(lost), WAIT_S)
+            await asyncio.to_thread(eventually, heard_of, WAIT_S)
+            assert heard_of() == only
             kept.cancel()
 
     asyncio.run(main())

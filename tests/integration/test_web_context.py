@@ -1,6 +1,8 @@
 """CONTEXT over HTTP: versions, refusals and limits, on a real server with a real worker."""
 
 import re
+from contextlib import closing
+from http.client import HTTPConnection
 from uuid import uuid4
 
 import httpx
@@ -10,6 +12,7 @@ from support.web import ANN, BOB, application, browsing, serving
 
 ITEM = {"id": "a", "content": "text"}
 BODY_LIMIT = 20_000
+WAIT_S = 20.0
 JSON = {"Content-Type": "application/json"}
 
 
@@ -167,6 +170,25 @@ def test_large_bodies_are_413(ann, session, chunked):
         413,
         "BODY_TOO_LARGE",
     )
+
+
+def test_a_large_body_is_refused_before_it_is_sent(url, session):
+    """Whoever announces too much hears of it at once, and need not send it."""
+    connection = HTTPConnection(url.removeprefix("http://").partition("/")[0], timeout=WAIT_S)
+    with closing(connection):
+        connection.putrequest("POST", f"/api{session}/context/update")
+        for name, value in {**ANN, **JSON, "Content-Length": str(BODY_LIMIT + 1)}.items():
+            connection.putheader(name, value)
+        connection.endheaders()
+        assert connection.getresponse().status == 413
+
+
+def test_nobody_between_keeps_an_answer(ann, session):
+    """Results and refusals are one caller's: neither is stored by a proxy or a browser."""
+    read = ann.post(f"{session}/context/load", json={})
+    missing = ann.post(f"/sessions/{uuid4()}/context/load", json={})
+    assert (read.status_code, missing.status_code) == (200, 404)
+    assert [each.headers["Cache-Control"] for each in (read, missing)] == ["no-store"] * 2
 
 
 def test_a_repeated_request_with_its_key_is_applied_once(ann, session):
