@@ -190,6 +190,20 @@ def test_a_retry_waits_as_it_was_told(nodes: InferNodes, provider_server: Provid
     assert len(provider_server.requests) == 2
 
 
+def test_a_retry_after_a_cut(nodes: InferNodes, provider_server: ProviderServer, kind: str) -> None:
+    """A connection that broke may hold the next time."""
+    provider_server.then(Reply((b'{"a"',), then="cut"), ANSWERS[kind])
+    assert nodes.sample(HELLO, call=InferCall(retries=1)).status == "success"
+    assert len(provider_server.requests) == 2
+
+
+@pytest.mark.parametrize("wish", ["inf", "nan", "1e300", "-1", "soon"])
+def test_a_retry_after_that_is_no_time(nodes: InferNodes, provider_server: ProviderServer, wish: str) -> None:
+    """A busy service that wishes nonsense is a busy service."""
+    provider_server.then(as_json({}, status=429, retry_after=wish))
+    assert code(nodes.sample(HELLO)) == ("failed", "PROVIDER_HTTP_ERROR")
+
+
 def test_retries_end(nodes: InferNodes, provider_server: ProviderServer) -> None:
     """A service that stays busy is asked once and as many times more as was allowed."""
     provider_server.then(as_json({}, status=503, retry_after="0"))
