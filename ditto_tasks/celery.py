@@ -46,7 +46,7 @@ from ditto_tasks.routing import Router, worker_queues
 from ditto_tasks.sending import note_begun, typed_broker_errors
 from ditto_tasks.serialization import CONTENT_TYPE, NAME, register_content_type
 from ditto_tasks.settings import Settings, check_visibility_timeout, load_settings
-from ditto_tasks.task import Handler
+from ditto_tasks.task import Handler, load_handler
 from ditto_tasks.tracing import NoTraces, Traces
 from ditto_tasks.worker.addresses import celery_address
 from ditto_tasks.worker.connection import GuardedConnection
@@ -199,8 +199,7 @@ class DittoCelery(Celery):
         """The function that runs a node; its module is imported when a worker first needs it."""
         found = self._handlers.get(row.name)
         if found is None:
-            handlers = cast("Mapping[str, Handler]", import_module(row.handler_module).HANDLERS)
-            found = self._handlers[row.name] = handlers[row.name]
+            found = self._handlers[row.name] = load_handler(row)
         return found
 
     def shorten_result(self, task_id: str, seconds: int) -> None:

@@ -33,14 +33,26 @@ def load_factory(name: str) -> ExtensionFactory:
     """The factory that DITTO_EXTENSIONS names as `package.module:factory`."""
     module, _, attribute = name.partition(":")
     try:
-        factory = getattr(import_module(module), attribute)
-    except (ImportError, AttributeError) as exc:
-        raise SettingsError(
-            "EXTENSION_NOT_FOUND", f"{name} can't be imported", {"path": "DITTO_EXTENSIONS"}
-        ) from exc
+        found = import_module(module)
+    except Exception as exc:  # an application's code, whatever it raises
+        raise _not_found(f"{module} can't be imported ({import_problem(exc)})") from exc
+    if not hasattr(found, attribute):
+        raise _not_found(f"{module} has no {attribute}")
+    factory: ExtensionFactory = getattr(found, attribute)
     if not callable(factory):
-        raise SettingsError("EXTENSION_NOT_FOUND", f"{name} is not callable", {"path": "DITTO_EXTENSIONS"})
-    return factory  # type: ignore[no-any-return]  # its answer is checked where it is called
+        raise _not_found(f"{name} is not callable")
+    return factory  # its answer is checked where it is called
+
+
+def import_problem(error: Exception) -> str:
+    """What may be said of an import that failed: which module is missing, or the class of what it raised."""
+    missing = error.name if isinstance(error, ModuleNotFoundError) else None
+    return f"there is no module {missing}" if missing else type(error).__name__
+
+
+def _not_found(reason: str) -> SettingsError:
+    path = "DITTO_EXTENSIONS"
+    return SettingsError("EXTENSION_NOT_FOUND", f"{path}: {reason}", {"path": path})
 
 
 class OpenExtensions:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import TYPE_CHECKING, Final, Literal
 
 from pydantic import Field
 
 from ditto_tasks.cancellation import CancelToken
-from ditto_tasks.errors import DittoError
+from ditto_tasks.errors import DittoError, SettingsError
+from ditto_tasks.extensions import import_problem
 from ditto_tasks.json_values import JsonObject, JsonValue, encode
 from ditto_tasks.models import NonEmptyText, WireModel, from_wire
 from ditto_tasks.nodes import NodeType
@@ -147,6 +149,23 @@ class TaskCall:
 
 
 Handler = Callable[[TaskCall], JsonValue]
+
+
+def load_handler(row: NodeType) -> Handler:
+    """The function that runs a node, from its module; SettingsError HANDLER_NOT_FOUND names both."""
+    module = row.handler_module
+    try:
+        handlers: Mapping[str, Handler] = import_module(module).HANDLERS
+        return handlers[row.name]
+    except DittoError:
+        raise
+    except KeyError:
+        reason = f"HANDLERS of {module} has no such node"
+    except AttributeError:
+        reason = f"{module} has no HANDLERS"
+    except Exception as exc:  # noqa: BLE001 -- an application's code, whatever it raises
+        reason = f"{module} can't be imported ({import_problem(exc)})"
+    raise SettingsError("HANDLER_NOT_FOUND", f"{row.name}: {reason}", {"node": row.name, "module": module})
 
 
 class Reply:

@@ -13,6 +13,7 @@ from celery.worker import state
 from ditto_tasks.sharding import SHARD_QUEUES, is_shard_queue
 from ditto_tasks.worker.children import ProcessPool, known_tasks
 from ditto_tasks.worker.service import ShardService
+from ditto_tasks.worker.start_checks import check_start
 
 logger = get_logger(__name__)
 
@@ -32,6 +33,7 @@ class ShardStep(bootsteps.StartStopStep):
 
     def __init__(self, consumer: Any, **_options: Any) -> None:  # Celery's edge
         super().__init__(consumer)
+        check_start(consumer.app, set(consumer.app.amqp.queues.consume_from))
         self._takes_shards = takes_shards(consumer.app.amqp.queues) and beside_the_loop(consumer.pool)
         consumer.app.conf.update(PATIENT_RESULTS)
         self._service: ShardService | None = None
