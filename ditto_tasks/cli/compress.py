@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 from uuid import uuid4
 
 import click
@@ -30,6 +30,7 @@ from ditto_tasks.batch.selection import indexed_scopes, listed_scopes
 from ditto_tasks.canonical import scope_key
 from ditto_tasks.cli.choosing import open_sessions, prefix_of
 from ditto_tasks.cli.durations import duration
+from ditto_tasks.errors import SettingsError
 from ditto_tasks.models import Scope, to_wire
 
 STDOUT: Final = "-"
@@ -123,9 +124,16 @@ def _report(name: str | None, run: str) -> Iterator[Report]:
         yield Report(sys.stdout.buffer)
         return
     path = Path(name or f"ditto-compress-{run}.jsonl")
-    with path.open("wb") as file:  # rows of an earlier try are written again: they are kept in Redis
+    with _opened(path) as file:  # rows of an earlier try are written again: they are kept in Redis
         yield Report(file)
     click.echo(f"report {path}", err=True)
+
+
+def _opened(path: Path) -> BinaryIO:
+    try:
+        return path.open("wb")
+    except OSError as exc:
+        raise SettingsError("FILE_NOT_WRITTEN", f"{path}: {exc.strerror}; nothing was sent") from exc
 
 
 def _conclude(report: Report) -> None:

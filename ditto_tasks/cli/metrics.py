@@ -5,6 +5,7 @@ from __future__ import annotations
 import hmac
 from base64 import b64encode
 from collections.abc import Callable
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Final
 
@@ -45,7 +46,10 @@ def metrics(*, host: str, port: int, once: bool) -> None:
             click.echo(read(), nl=False)
             return
         credential = credential_of(deployment.app.settings)
-        with metrics_server(read, credential, alive=alive, host=host, port=port) as server:
+        with (
+            metrics_server(read, credential, alive=alive, host=host, port=port) as server,
+            suppress(KeyboardInterrupt),  # the way in which it is ended
+        ):
             click.echo(f"http://{host}:{server.server_port}/metrics")
             server.serve_forever()
 

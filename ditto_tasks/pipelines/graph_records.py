@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
+from ditto_tasks.errors import Cancelled
 from ditto_tasks.json_values import JsonObject, encode
 from ditto_tasks.keys import GRAPH_PARTS, Keys
 from ditto_tasks.lua_running import run_source
@@ -28,10 +29,12 @@ from ditto_tasks.pipelines.graph_values import (
     standing_of,
     state_of,
 )
+from ditto_tasks.pipelines.outcomes import error_to_wire
 from ditto_tasks.redis_replies import text
 from ditto_tasks.state.operations import erased
 from ditto_tasks.task_events import EVENTS_TTL_MS
 
+CANCELLED: Final = encode(error_to_wire(Cancelled())), encode({"status": "cancelled"})  # how a run ends
 MAX_DEATHS: Final = 5  # of workers at one node: any may be killed, but not by chance so often at one
 
 
@@ -85,16 +88,16 @@ class GraphRecords(GraphReading):
     def settle(self, run: str, node: str, attempt: int, output: bytes, stopped: Stopped) -> Standing | None:
         """Record a node's output; the first one stands."""
         events = encode({"step": node, "status": "finished"}), encode({"status": "done"}), EVENTS_TTL_MS
-        about = node, attempt, output, *stopped.arguments(), *events
-        return standing_of(self._run("settle", self._keys(run), *about))
+        about = node, attempt, output, *stopped.arguments(), *events, *CANCELLED
+        return standing_of(self._run("settle", self._keys_and_stop(run), *about))
 
     def raised(
         self, run: str, node: str, attempt: int, error: JsonObject, stopped: Stopped
     ) -> GraphState | None:
-        """Record that a node raised: "failed" if this ended the run, "running" if that goes on."""
+        """Record that a node raised: its state if this ended the run, "running" if that goes on."""
         events = encode({"step": node, "status": "failed"}), encode({"status": "failed"}), EVENTS_TTL_MS
-        about = node, attempt, encode(error), *stopped.arguments(), *events
-        return state_of(self._run("raise", self._keys(run), *about))
+        about = node, attempt, encode(error), *stopped.arguments(), *events, *CANCELLED
+        return state_of(self._run("raise", self._keys_and_stop(run), *about))
 
     def end(self, run: str, state: GraphState, error: JsonObject, *, resumes: int | None = None) -> bool:
         """End a run that has not ended; True if this ended it. One that was resumed oftener is left alone."""
@@ -135,6 +138,9 @@ class GraphRecords(GraphReading):
         keys = Keys(self.deployment)
         beside = [keys.graph_part(run, part) for part in GRAPH_PARTS]
         return [keys.graph(run), *beside, keys.events(run)]
+
+    def _keys_and_stop(self, run: str) -> list[str]:
+        return [*self._keys(run), Keys(self.deployment).cancel_root(run)]
 
     def _list(self, shard: int) -> str:
         return Keys(self.deployment).graphs(shard)

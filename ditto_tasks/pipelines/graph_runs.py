@@ -138,7 +138,7 @@ class GraphRuns:
         stopped = is_node_result(value) and cast(JsonObject, value)["status"] in ("cancelled", "timeout")
         how = Stopped(stopped, stopped, resumes)
         standing = self.records.settle(delivery.run, delivery.node, delivery.attempt, data, how)
-        if standing is not None and standing.state == "done":
+        if standing is not None and standing.state in ("done", *(["cancelled"] if stopped else [])):
             self.announce(delivery.run)
         self._publish(delivery.run, standing)
 
@@ -149,7 +149,7 @@ class GraphRuns:
         state = self.records.raised(delivery.run, delivery.node, delivery.attempt, wire, how)
         if state == "running":  # resumed since: the node is to run again
             self.go_on(delivery.run)
-        elif state == "failed":
+        elif state is not None:
             self.announce(delivery.run)
 
     def tend(self, run: str, *, quiet_ms: int = QUIET_MS) -> bool:

@@ -1,6 +1,8 @@
 """The store on Redis or Valkey >= 6.2, and clients for it: the only file here that knows redis-py."""
 
 import logging
+import socket
+import ssl
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, TypeAlias
@@ -54,6 +56,7 @@ _TLS_FLAGS: Final = {"true": True, "false": False, "1": True, "0": False}
 
 # Answers of a server that cannot serve just now: worth another try, as no answer is.
 _PASSING: Final = (ClusterDownError, ReadOnlyError, TryAgainError)
+_OF_SOCKETS: Final = (ConnectionError, TimeoutError, socket.gaierror, ssl.SSLError)  # no file's
 _LOGIN: Final = (AuthenticationError, AuthorizationError)
 
 
@@ -166,10 +169,10 @@ class RedisCommands:
 
 @contextmanager
 def translated_errors() -> Iterator[None]:
-    """Turns redis-py's errors into StateBackendError, as a task has to; all others pass."""
+    """Turns redis-py's errors, and a socket's, into StateBackendError, as a task has to; all others pass."""
     try:
         yield
-    except (RedisError, OSError) as error:
+    except (RedisError, *_OF_SOCKETS) as error:
         raise _translate(error) from error
 
 

@@ -9,7 +9,8 @@ from support.graphs import constant, load
 from support.polling import eventually
 from support.workers import client_app
 
-from ditto_tasks.errors import ContextError, DeadLettered, PipelineError
+from ditto_tasks.client.graphs import cancel_run, resume_run
+from ditto_tasks.errors import Cancelled, ContextError, DeadLettered, PipelineError
 from ditto_tasks.json_values import encode
 from ditto_tasks.keys import Keys
 from ditto_tasks.pipelines.graph_records import MAX_DEATHS
@@ -18,6 +19,7 @@ from ditto_tasks.pipelines.graph_values import Given, Opening, Stopped
 from ditto_tasks.pipelines.graphs import Graph
 from ditto_tasks.pipelines.loop_records import LoopOpening
 from ditto_tasks.pipelines.loop_runs import sweep_loops
+from ditto_tasks.pipelines.outcomes import error_to_wire
 
 GRAPH = Graph("g", [constant("a"), load("b", "a"), load("c", "a", "b")])
 FREE = Stopped(stopped=False, renewed=True, resumes=0)
@@ -287,3 +289,35 @@ def test_an_erased_run_is_not_recorded(app, broker, records):
     with pytest.raises(ContextError, match="ERASED"):
         app.loops.records.open(LoopOpening("r", {"name": "l", "graphs": {}}, 1, 7, 60_000, 8, 3, None, {}))
     assert broker.keys("ditto:default:[gl]*") == []
+
+
+@pytest.mark.parametrize("raises", [True, False], ids=["raises", "answers"])
+def test_a_node_that_stops_before_the_end_of_its_cancelled_run_is_recorded(opened, app, raises):
+    """What is at work is asked first: whoever ends the run, it is cancelled, and can be resumed."""
+    opened.hand_out("r")
+    begin(opened, "a")
+    app.coordination.cancel_all("r")
+    stopped = Stopped(stopped=True, renewed=True, resumes=0)
+    if raises:
+        wire = error_to_wire(Cancelled("CANCELLED", "of the node", {"node": "a"}))
+        assert opened.raised("r", "a", 1, wire, stopped) == "cancelled"
+    else:
+        assert settle_stopped(opened, stopped).state == "cancelled"
+    head = opened.head("r")
+    assert (head.state, head.error) == ("cancelled", error_to_wire(Cancelled()))
+    cancel_run(app, "r")
+    assert opened.head("r").state == "cancelled"
+    resume_run(app, "r", None)
+    assert isinstance(begin(opened, "a", 2), Given)
+
+
+def settle_stopped(records, stopped):
+    return records.settle("r", "a", 1, encode({"status": "cancelled"}), stopped)
+
+
+def test_a_node_that_is_cancelled_alone_fails_its_run(opened):
+    """Nobody asked the run to stop."""
+    opened.hand_out("r")
+    begin(opened, "a")
+    stopped = Stopped(stopped=True, renewed=True, resumes=0)
+    assert opened.raised("r", "a", 1, error_to_wire(Cancelled()), stopped) == "failed"

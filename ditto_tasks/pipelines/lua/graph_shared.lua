@@ -21,6 +21,13 @@ end
 local function stopped_with_run(begun_after) -- it ended, its time is up, or it was resumed since the node began
     return state ~= "running" or begun_after ~= resumes or clock >= tonumber(deadline)
 end
+local function end_if_asked(stop, cancelled, data, ttl) -- whoever cancels asks first, and records the end then
+    if state == "running" and redis.call("EXISTS", stop) == 1 then
+        state = "cancelled"
+        redis.call("HSET", record, "state", state, "error", cancelled, "ended", now)
+        event("pipeline", data, ttl)
+    end
+end
 local function add_message(messages, node)
     local found = redis.call("HMGET", record, "attempt:" .. node, "spec:" .. node)
     redis.call("HINCRBY", record, "times:" .. node, 1)
