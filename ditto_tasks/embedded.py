@@ -95,6 +95,11 @@ class EmbeddedServer:
         """Process id while the server runs."""
         return self._process.pid if self._process else None
 
+    @property
+    def is_running(self) -> bool:
+        """False before `start`, after `stop`, and where the server ended by itself."""
+        return self._process is not None and self._process.poll() is None
+
     def url(self, db: int = 0) -> str:
         """Address for Celery's broker_url and result_backend."""
         return f"redis+socket://{self.socket_path}?virtual_host={db}"

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -51,6 +51,7 @@ class Children:
 
     stop_request: StopRequest
     running: dict[str, "subprocess.Popen[bytes]"] = field(default_factory=dict)
+    watched: dict[str, Callable[[], bool]] = field(default_factory=dict)  # what others start and stop
 
     def start(
         self, name: str, arguments: Iterable[str], env: Mapping[str, str], *, log: Path | None = None
@@ -72,14 +73,18 @@ class Children:
             )
 
     def ended(self) -> str | None:
-        """The name of a child that is no longer there."""
-        return next((name for name, child in self.running.items() if child.poll() is not None), None)
+        """The name of a child, or of something watched, that is no longer there."""
+        gone = [name for name, is_there in self.watched.items() if not is_there()]
+        gone += [name for name, child in self.running.items() if child.poll() is not None]
+        return gone[0] if gone else None
 
-    def wait(self) -> str | None:
-        """Return when a stop is requested (None) or a child ended by itself (its name)."""
+    def wait(self, ready: Callable[[], bool] = lambda: False) -> str | None:
+        """Return when a stop is requested (None), a child ended by itself (its name), or all is `ready`."""
         while not self.stop_request.event.wait(POLL_S):
             if (name := self.ended()) is not None:
                 return name
+            if ready():
+                break
         return None
 
     def stop(self) -> None:

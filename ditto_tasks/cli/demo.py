@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import secrets
-import socket
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -18,16 +17,16 @@ from rich.console import Console
 from ditto_tasks.cli.account import entered_context, hits_of, timeline, weigh
 from ditto_tasks.cli.children import Children, StopRequest
 from ditto_tasks.cli.demo_report import Account, print_account
-from ditto_tasks.cli.patience import SLICE_S, Patience, StoppedError
+from ditto_tasks.cli.patience import Patience, StoppedError
 from ditto_tasks.cli.texts import Passage, passages_in, project_docs
 from ditto_tasks.cli.up import (
     BROKER_DB,
     CONTEXT_DB,
     FLOWER_PORT,
-    LOOPBACK,
     RESULT_DB,
     Stack,
     free_port,
+    is_listening,
     start_flower,
 )
 from ditto_tasks.client.models import Receipt
@@ -182,13 +181,6 @@ def _places(
         step.name: (answer.step_ids[step.name], _queue(nodes[step.node], step.wire, shards))
         for step in steps_of(request, answer.pipeline_id)
     }
-
-
-def is_listening(port: int) -> bool:
-    """Whether something answers on a port of the loopback address."""
-    with socket.socket() as probe:
-        probe.settimeout(SLICE_S)
-        return probe.connect_ex((LOOPBACK, port)) == 0
 
 
 def _queue(row: NodeType, wire: JsonObject, shards: int) -> str:

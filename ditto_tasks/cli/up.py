@@ -3,21 +3,26 @@
 import secrets
 import socket
 import tempfile
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import click
 
+from ditto_tasks.celery import DittoCelery, create_app
 from ditto_tasks.cli.children import Children, StopRequest
 from ditto_tasks.cli.flower import CONFIG_FILE
 from ditto_tasks.embedded import EmbeddedServer
 from ditto_tasks.memory.opening import open_store
 from ditto_tasks.memory.stores.sql import SqlMemoryStore
+from ditto_tasks.sending import BrokerError, typed_broker_errors
 from ditto_tasks.settings import Settings, child_environment, load_settings
 
 MEMORY_URL: Final = "DITTO_WORKER_MEMORY_URL"
+SERVER: Final = "embedded server"
+PING_S: Final = 0.5  # that a worker may take to answer, while all starts
+LOG_CHARACTERS: Final = 1_000
 LOOPBACK: Final = "127.0.0.1"
 FLOWER_PORT: Final = 5555
 BROKER_DB, RESULT_DB, CONTEXT_DB = 0, 1, 2  # contexts outlive results and queues, so they live apart
@@ -70,24 +75,67 @@ def up(directory: Path | None, flower_port: int, concurrency: int | None, applic
         place = directory or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ditto-up-")))
         place.mkdir(parents=True, exist_ok=True)
         settings = load_settings()
-        variables = _variables(settings, place, stack, keep=directory is not None)
+        server = None if settings.connections.broker_url else _server(place, keep=directory is not None)
+        if server is not None:
+            stack.enter_context(server)
+        variables = _variables(settings, place, server)
         _prepare_memory(variables)
         running = Stack(place, variables, free_port(flower_port), _credential(settings))
         children = stack.enter_context(Children(stop_request))
+        if server is not None:
+            children.watched[SERVER] = lambda: server.is_running
         _start(children, running, application, concurrency)
         _announce(running)
-        ended = children.wait()
-    if ended is not None:
-        raise click.ClickException(f"the {ended} ended by itself; its messages are above")
+        ended = _serve(children, running)
+        reason = _reason(ended, server)
+    if reason is not None:
+        raise click.ClickException(reason)
 
 
-def _variables(settings: Settings, place: Path, stack: ExitStack, *, keep: bool) -> dict[str, str]:
+def _serve(children: Children, running: Stack) -> str | None:
+    """Announce all again, below the logs of the start; the name of what ended by itself."""
+    with closing(create_app(load_settings(None, child_environment(running.variables)))) as app:
+        ended = children.wait(lambda: is_listening(running.flower_port) and _answers(app))
+    if ended is not None or children.stop_request.event.is_set():
+        return ended
+    _announce(running)
+    return children.wait()
+
+
+def _answers(app: DittoCelery) -> bool:
+    with suppress(BrokerError), typed_broker_errors():
+        return bool(app.control.ping(timeout=PING_S))
+    return False
+
+
+def _reason(ended: str | None, server: EmbeddedServer | None) -> str | None:
+    """Why the stack stops, unless it was asked to."""
+    if ended != SERVER or server is None:
+        return ended and f"the {ended} ended by itself; its messages are above"
+    log = server.directory / "server.log"
+    words = log.read_text("utf-8", "replace")[-LOG_CHARACTERS:].strip() if log.exists() else ""
+    return "the embedded server ended by itself, and with it all that it held in memory only" + (
+        f"; its last words:\n{words}" if words else ""
+    )
+
+
+def is_listening(port: int) -> bool:
+    """Whether something answers on a port of the loopback address."""
+    with socket.socket() as probe:
+        probe.settimeout(PING_S)
+        return probe.connect_ex((LOOPBACK, port)) == 0
+
+
+def _server(place: Path, *, keep: bool) -> EmbeddedServer:
+    return EmbeddedServer(place / "server" if keep else None, appendonly=keep)
+
+
+def _variables(settings: Settings, place: Path, server: EmbeddedServer | None) -> dict[str, str]:
     """The connections that the environment leaves open."""
     variables = {}
     if settings.connections.memory_url is None and not _other_memory(settings):
         variables[MEMORY_URL] = f"sqlite:///{place.resolve() / 'memory.sqlite3'}"
-    if settings.connections.broker_url is None:
-        server = stack.enter_context(EmbeddedServer(place / "server" if keep else None, appendonly=keep))
+    if server is not None:
         variables |= {
             "DITTO_BROKER_URL": server.url(BROKER_DB),
             "DITTO_RESULT_BACKEND_URL": server.url(RESULT_DB),

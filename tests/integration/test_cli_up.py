@@ -56,6 +56,12 @@ def processes() -> dict[int, int]:
     return {int(pid): int(parent) for pid, parent, state in rows if not state.startswith("Z")}
 
 
+def commands() -> dict[int, str]:
+    """What each process of this machine runs."""
+    shown = subprocess.run(["ps", "-eo", "pid=,args="], capture_output=True, text=True, check=True)
+    return {int(pid): command for pid, command in (line.split(None, 1) for line in shown.stdout.splitlines())}
+
+
 @pytest.fixture
 def up(tmp_path: Path) -> Iterator[Up]:
     """A stack of its own; ended the hard way if the test does not end it."""
@@ -90,6 +96,22 @@ def test_up_runs_the_stack_and_ctrl_c_ends_all_of_it(up: Up) -> None:
     up.process.send_signal(signal.SIGINT)
     assert up.process.wait(40) == 0
     eventually(lambda: not children & processes().keys())
+
+
+def test_up_announces_itself_below_the_logs_of_its_start(up: Up) -> None:
+    """What another shell needs is the last that was said, once all works."""
+    up.said(r"(?s)(export DITTO_BROKER_URL=.*){2}")
+    up.said(r"(?s)celery@\S+ ready.*Flower: .*export DITTO_BROKER_URL=.*Stop with Ctrl-C")
+    up.said(r"(?s)Visit me.*Flower: .*export DITTO_BROKER_URL=")
+
+
+def test_up_ends_when_its_server_does(up: Up) -> None:
+    """Worker and Flower would try to reach it for ever."""
+    up.said(r"celery@\S+ ready")
+    (server,) = [pid for pid in up.children() if "valkey" in commands()[pid] or "redis" in commands()[pid]]
+    os.kill(server, signal.SIGKILL)
+    assert up.process.wait(60) == 1
+    assert "Error: the embedded server ended by itself" in up.text()
 
 
 APPLICATION = """
