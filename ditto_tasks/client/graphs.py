@@ -11,7 +11,7 @@ from ditto_tasks.admission import Admission
 from ditto_tasks.canonical import scope_key
 from ditto_tasks.celery import DittoCelery
 from ditto_tasks.client.answering import cancel_answer
-from ditto_tasks.errors import Cancelled, PipelineError
+from ditto_tasks.errors import Cancelled, NodeInputError, PipelineError
 from ditto_tasks.json_values import InvalidJson, JsonObject, JsonValue, freeze
 from ditto_tasks.models import Scope, from_wire, to_wire
 from ditto_tasks.pipelines.ends import STOPPED, not_resumable
@@ -53,11 +53,22 @@ class RunOptions(TypedDict, total=False):
 def run_call(what: Graph | Loop, given: object, options: RunOptions) -> RunCall:
     """The checked call."""
     scope, timeout_ms = options.get("scope"), options.get("timeout_ms")
-    own = None if scope is None else from_wire(Scope, to_wire(scope))
+    own = None if scope is None else _checked_scope(scope)
     if timeout_ms is not None and timeout_ms < 1:
         raise PipelineError.invalid_input("/timeoutMs", "must be at least 1")
     run = check_run_id(options.get("run_id") or str(uuid4()), "/runId")
     return RunCall(run, what, _checked_input(given), own, timeout_ms)
+
+
+def _checked_scope(scope: ScopeLike) -> Scope:
+    try:
+        return from_wire(Scope, to_wire(scope))
+    except NodeInputError as error:
+        within = str((error.details or {}).get("path", ""))
+        reason = error.message.removeprefix(f"{within or 'input'}: ")
+    except TypeError:  # of `to_wire`, whose text names a class
+        within, reason = "", "must be an object"
+    raise PipelineError.invalid_input(f"/scope{within}", reason)
 
 
 def _checked_input(given: object) -> JsonValue:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
-from ditto_tasks.errors import SettingsError
+from ditto_tasks.errors import MemoryError, SettingsError
 from ditto_tasks.memory.base import MemorySearchProvider, MemoryStore
 from ditto_tasks.memory.nodes import MemoryNodes
 from ditto_tasks.memory.stores.sql import SqlMemoryStore
@@ -27,6 +28,7 @@ URL: Final = "DITTO_WORKER_MEMORY_URL"
 POSTGRES_URL: Final = "DITTO_WORKER_MEMORY_POSTGRES_URL"
 QDRANT_URL: Final = "DITTO_WORKER_MEMORY_QDRANT_URL"
 DIMENSIONS: Final = "DITTO_WORKER_MEMORY_EMBEDDING_DIMENSIONS"
+EXAMPLE: Final = "sqlite:///memory.db"
 SQL_SCHEMES: Final = ("sqlite", "postgres", "postgresql", "mysql", "mariadb")
 QDRANT_SCHEMES: Final = ("qdrant", "qdrants", "qdrant+local")
 
@@ -57,12 +59,30 @@ def open_store(settings: Settings) -> SqlMemoryStore | QdrantMemoryStore:
     scheme = url.split(":", 1)[0]
     if scheme.split("+", 1)[0] in SQL_SCHEMES:
         table = settings.connections.memory_postgres_table or DEFAULT_TABLE
-        return SqlMemoryStore(url, table=table, embedding=_embedding(settings, scheme))
+        embedding = _embedding(settings, scheme)
+        with _url_errors(variable):
+            return SqlMemoryStore(url, table=table, embedding=embedding)
+    if variable == QDRANT_URL and scheme not in QDRANT_SCHEMES:
+        url = _with_collection(settings, url)
+        scheme = url.split(":", 1)[0]
     if scheme in QDRANT_SCHEMES:
-        return _open_qdrant(settings, url)
-    if variable == QDRANT_URL:
-        return _open_qdrant(settings, _with_collection(settings, url))
+        with _url_errors(variable):
+            return _open_qdrant(settings, url)
     raise _refused(variable, "must be a sqlite, postgresql, mysql or qdrant URL")
+
+
+@contextmanager
+def _url_errors(variable: str) -> Iterator[None]:
+    """What a store says of its URL, said of the variable."""
+    try:
+        yield
+    except MemoryError as error:
+        if error.code != "INVALID_INPUT":
+            raise
+        reason = error.message.removeprefix("/url: ")
+    else:
+        return
+    raise _refused(variable, f"{reason}; for example {EXAMPLE}")
 
 
 def without_vectors(settings: Settings) -> str | None:
@@ -134,7 +154,7 @@ def _configured(settings: Settings) -> tuple[str, str]:
     if len(named) > 1:
         raise _refused(sorted(named)[0], f"also {sorted(named)[1]} is set; exactly one says where memory is")
     if not named:
-        raise _refused(URL, "is not set, so there is no memory; for example sqlite:///memory.db")
+        raise _refused(URL, f"is not set, so there is no memory; for example {EXAMPLE}")
     ((variable, url),) = named.items()
     return variable, url.get_secret_value()
 

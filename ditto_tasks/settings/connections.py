@@ -3,9 +3,20 @@
 The variable names stand in one place, as the aliases of the fields below.
 """
 
-from typing import Annotated, Literal
+import re
+from typing import Annotated, Final, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr
+
+FACTORY: Final = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
+BROKER_SCHEMES: Final = (
+    "redis",
+    "rediss",
+    "redis+socket",
+    "redis+sentinel",
+    "rediss+sentinel",  # known, and refused by name where it is used
+    "sentinel",
+)
 
 
 def _split(value: object) -> object:
@@ -21,10 +32,23 @@ def _require_url(value: object) -> object:
     return value
 
 
+def _require_broker(value: object) -> object:
+    if isinstance(value, str) and value.partition("://")[0] not in BROKER_SCHEMES:
+        raise ValueError(f"must start with {'://, '.join(BROKER_SCHEMES[:-1])}:// or {BROKER_SCHEMES[-1]}://")
+    return value
+
+
+def _require_factory(value: str) -> str:
+    if FACTORY.fullmatch(value) is None:
+        raise ValueError("must be module:function, as in my_package.ditto:extension")
+    return value
+
+
 Url = Annotated[SecretStr, BeforeValidator(_require_url)]
+BrokerUrl = Annotated[SecretStr, BeforeValidator(_require_broker), BeforeValidator(_require_url)]
 Identifier = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]+$")]
 TableName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
-Factory = Annotated[str, Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")]
+Factory = Annotated[str, AfterValidator(_require_factory)]
 Dimensions = Annotated[int, Field(ge=1, le=65_536)]
 Names = Annotated[tuple[str, ...], BeforeValidator(_split)]
 Identifiers = Annotated[tuple[Identifier, ...], BeforeValidator(_split)]
@@ -46,7 +70,7 @@ class Connections(FromEnvironment):
     """Where the services are, and the keys to them."""
 
     deployment: Identifier = Field("default", alias="DITTO_DEPLOYMENT")
-    broker_url: Url | None = Field(None, alias="DITTO_BROKER_URL")
+    broker_url: BrokerUrl | None = Field(None, alias="DITTO_BROKER_URL")
     result_backend_url: Url | None = Field(None, alias="DITTO_RESULT_BACKEND_URL")
     context_redis_url: Url | None = Field(None, alias="DITTO_WORKER_CONTEXT_REDIS_URL")
     memory_url: Url | None = Field(None, alias="DITTO_WORKER_MEMORY_URL")

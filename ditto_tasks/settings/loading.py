@@ -3,7 +3,7 @@
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -21,10 +21,11 @@ from ditto_tasks.settings.snapshot import (
 from ditto_tasks.settings.yaml import invalid, read_yaml
 
 M = TypeVar("M", bound=BaseModel)
+OWN_TEXT: Final = "Value error, "  # what pydantic puts before the text of a validator
 E = TypeVar("E", bound=FromEnvironment)
 
 
-def load_settings(path: Path | None = None, env: Mapping[str, str] | None = None) -> Settings:
+def load_settings(path: Path | str | None = None, env: Mapping[str, str] | None = None) -> Settings:
     """Read settings once.
 
     `path` names the file; without it DITTO_CONFIG does (a comma-separated list, the later file winning over
@@ -34,7 +35,7 @@ def load_settings(path: Path | None = None, env: Mapping[str, str] | None = None
     """
     variables = with_credentials(os.environ if env is None else env)
     startup = _from_environment(Startup, variables)
-    files = [path] if path is not None else [Path(name) for name in startup.config]
+    files = [Path(path)] if path is not None else [Path(name) for name in startup.config]
     document = _document(files)
     return check(_snapshot(document, startup, variables))
 
@@ -143,4 +144,5 @@ def _reason(kind: str, message: str) -> str:
         return "is not a setting"
     if kind == "missing":
         return "is missing"
+    message = message.removeprefix(OWN_TEXT)
     return message[:1].lower() + message[1:]

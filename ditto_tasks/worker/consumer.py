@@ -24,6 +24,11 @@ logger = get_logger(__name__)
 DEAD_LETTERS_KEPT: Final = 10_000  # a queue; the oldest go first, so that garbage can't fill the server
 CANVAS_KEYS: Final = frozenset({"callbacks", "errbacks", "chain", "chord"})
 
+REASONS: Final[Mapping[str, str]] = {
+    "UNKNOWN_TASK": "the worker that took the message has no such node: start all workers of its queue "
+    "with -A on the application that has it, and send the call again",
+}
+
 
 class Message(Protocol):
     """What is used of kombu's message."""
@@ -90,7 +95,7 @@ class GuardedConsumer(Consumer):
         message.ack()
 
     def _fail(self, task_id: str, code: str, message: Message) -> None:
-        error = DeadLettered(code, "the message could not be run", {"code": code})
+        error = DeadLettered(code, REASONS.get(code, "the message could not be run"), {"code": code})
         request = request_of(task_id, message)
         try:
             self.app.backend.mark_as_failure(task_id, error, request=request)

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING
+from typing import Any
 
 from ditto_tasks.errors import DittoError
 from ditto_tasks.extensions import load_factory
 from ditto_tasks.nodes import NodeType
 from ditto_tasks.sharding import SHARD_QUEUES
 
-if TYPE_CHECKING:
-    from ditto_tasks.celery import DittoCelery
 
-
-def check_start(app: DittoCelery, queues: Collection[str]) -> None:
+def check_start(app: Any, queues: Collection[str]) -> None:  # Celery's edge
     """Import what a worker of these queues needs, and call nothing of it; SystemExit with the typed text."""
     try:
         for name in app.settings.extensions:

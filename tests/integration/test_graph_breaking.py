@@ -180,6 +180,7 @@ def test_a_node_that_no_worker_can_run_ends_the_run_at_once(running: FlowDeploym
         with pytest.raises(DeadLettered) as caught:
             run.get(WAIT_S)
         assert (caught.value.code, caught.value.details["nodeId"]) == ("UNKNOWN_TASK", "mine")
+        assert "-A on the application that has it" in caught.value.message
         assert node_states(client, run.id) == {"a": "done", "mine": "failed"}
 
 

@@ -51,8 +51,10 @@ def test_limits_come_from_settings(tmp_path: Path) -> None:
 @pytest.mark.parametrize("url", ["sqlite://", "sqlite:///:memory:", "sqlite:///file::memory:?uri=true"])
 def test_databases_in_memory_are_refused(url: str) -> None:
     """A SQLite database that is no file is refused: workers wouldn't share it."""
-    with pytest.raises(MemoryError, match="INVALID_INPUT"):
+    with pytest.raises(SettingsError, match="must be a file") as caught:
         open_store(default_settings({"DITTO_WORKER_MEMORY_URL": url}))
+    assert "DITTO_WORKER_MEMORY_URL" in caught.value.message
+    assert "for example sqlite:///" in caught.value.message
 
 
 def test_two_ways_to_say_where_are_refused(tmp_path: Path) -> None:

@@ -122,6 +122,39 @@ def test_a_bad_variable_is_named_and_not_shown(env: dict[str, str], path: str) -
     assert SECRET not in repr(caught.value)
 
 
+TEXTS = [
+    ({"DITTO_EXTENSIONS": "nosuch"}, "must be module:function, as in my_package.ditto:extension"),
+    ({"DITTO_BROKER_URL": "localhost:6379"}, "must be a URL such as redis://host:6379/0"),
+    ({"DITTO_BROKER_URL": "http://x"}, "must start with redis://, rediss://, redis+socket://"),
+]
+
+
+@pytest.mark.parametrize(("env", "reason"), TEXTS, ids=[reason for _, reason in TEXTS])
+def test_a_bad_variable_is_told_what_it_needs(env: dict[str, str], reason: str) -> None:
+    """In words, without a pattern and without what pydantic puts before them."""
+    with pytest.raises(SettingsError) as caught:
+        default_settings(env)
+    (name,) = env
+    path = f"{name}.0" if name == "DITTO_EXTENSIONS" else name
+    assert caught.value.message.startswith(f"{path}: {reason}")
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["redis://h", "rediss://h/1", "redis+socket:///s?virtual_host=0", "redis+sentinel://h/main/0"],
+)
+def test_every_kind_of_broker_is_taken(url: str) -> None:
+    """Those of which docs/operations.md tells."""
+    assert default_settings({"DITTO_BROKER_URL": url}).connections.broker_url is not None
+
+
+def test_a_file_may_be_named_by_text(tmp_path: Path) -> None:
+    """As well as by a Path."""
+    file = tmp_path / "ditto.yaml"
+    file.write_text("runtime:\n  maxTurns: 3\n", "utf-8")
+    assert load_settings(str(file), {}).runtime.max_turns == 3
+
+
 def test_the_example_lists_what_is_read() -> None:
     """config/env.example names every variable that the code reads, and no other."""
     listed = re.findall(r"^(?:# )?(DITTO_[A-Z_<>]+)=", EXAMPLE.read_text("utf-8"), re.MULTILINE)
