@@ -16,7 +16,7 @@ from ditto_tasks.context.models import Context
 from ditto_tasks.context.opening import OpenContext
 from ditto_tasks.context.task_store import MutationRules, MutationStore, typed_service_errors
 from ditto_tasks.context.tasks import operation
-from ditto_tasks.errors import DittoError, StateBackendError
+from ditto_tasks.errors import ContextError, DittoError, StateBackendError
 from ditto_tasks.models import Scope, to_wire
 from ditto_tasks.state.base import Outcome
 from ditto_tasks.task import TaskCall
@@ -47,6 +47,8 @@ class Compression:
 
     def run(self) -> dict[str, tuple[Scope, Row]]:
         """The scopes that were reached in time, at least one, and their rows; by the scopes' hashes."""
+        if self.call.refuse and len(self.request.scopes) > 1:  # one was too slow; alone it shows which
+            raise ContextError(self.call.refuse, "a call of several scopes was given up")
         opened, turn = self.call.dependencies.context(), Turn(self.call)
         scopes = {scope_key(scope): scope for scope in self.request.scopes}
         drafts = dict(self._drafts(scopes, opened, turn))
