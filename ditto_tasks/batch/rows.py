@@ -24,7 +24,8 @@ ROWS_TTL_S: Final = 7 * 86_400
 ROWS_TTL_MS: Final = 1000 * ROWS_TTL_S  # a run can be resumed, and its report written again, for that long
 PLAN: Final = "plan:"  # before the scope's hash: what a commit was about to do
 OVER: Final = "over:"  # the same: what a scan saw
-NOT_FINAL: Final = (PLAN.encode(), OVER.encode())
+BEGUN: Final = "begun:"  # the same: the id of the last scan of the scope alone, until it has ended
+NOT_FINAL: Final = (PLAN.encode(), OVER.encode(), BEGUN.encode())
 HEARD_AT_ONCE: Final = 500
 BESIDE: Final = " beside"  # after the id of a call, where its worker was at work for others
 
@@ -45,7 +46,7 @@ class Answer(NamedTuple):
 
 class BatchRows:
     """Hash `<key>`: a scope's hash -> its final row; `over:<hash>` -> that it waits for its compression;
-    `plan:<hash>` -> what that was about to do.
+    `plan:<hash>` -> what that was about to do; `begun:<hash>` -> the scan that it is in alone.
 
     The first final row of a scope stands, whoever writes another. List `<key>:news`: ids of answered
     calls. String `<key>:request`: what the run was asked.
@@ -70,15 +71,16 @@ class BatchRows:
     ) -> None:
         """Write rows in one step with word that the call `told` is answered.
 
-        None is written of the scopes `of`, by their hashes, that were erased. They were noted before: an
-        erasure that is not seen here has not read its lists, and finds them.
+        Of the scopes `of`, by their hashes, that were erased it is written only that they were. They were
+        noted before: an erasure that is not seen here has not read its lists, and finds them.
         """
         tombstones, about = list[str](), list[str | bytes]()
         for row in rows:
             scope = (of or {}).get(row.scope)
             owners = () if scope is None else owner_keys(scope.session_id)
             tombstones += [self._keys.erased(owner) for owner in owners]
-            about += [row.scope, _encoded(row), str(int(row.is_final)), str(len(owners))]
+            erased = _encoded(Row(scope=row.scope, status="failed", code="ERASED")) if owners else ""
+            about += [row.scope, _encoded(row), str(int(row.is_final)), str(len(owners)), erased]
         news = told + BESIDE if beside else told
         keys = [self.key, self._news, *tombstones]
         run_script(self._client, PACKAGE, "put", keys, ROWS_TTL_MS, news, *about)
@@ -105,6 +107,18 @@ class BatchRows:
     def plan_again(self, row: Row) -> None:
         """Write a plan in the place of one that came to nothing."""
         self._client.hset(self.key, PLAN + row.scope, cast("str", _encoded(row)))  # bytes are fine
+
+    def begin_scan(self, scope_hash: str, task_id: str) -> None:
+        """Before the scan of one scope alone: it is in work, and is its worker's death if it never ends."""
+        with self._client.pipeline() as both:
+            both.hset(self.key, BEGUN + scope_hash, task_id)
+            both.pexpire(self.key, ROWS_TTL_MS)
+            both.execute()
+
+    def has_begun(self, scope_hash: str, task_id: str) -> bool:
+        """Whether this scan of one scope alone has begun, and has not ended."""
+        found = self._client.hget(self.key, BEGUN + scope_hash)
+        return found is not None and text(found) == task_id
 
     def get(self, scope_hashes: Sequence[str]) -> list[Row | None]:
         """The final row of each scope, else that it is over budget, else None."""

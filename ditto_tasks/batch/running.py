@@ -30,8 +30,10 @@ from ditto_tasks.task import TaskCall
 
 HEAR_S: Final = 0.5  # waiting for the first answer of a turn
 LOOK_AFTER_S: Final = 10.0  # a call is asked about that was not answered for so long, and then less often
+LOOK_AT_MOST_S: Final = 60.0  # far below the time for which errors are stored
 FAILURES: Final = 3  # of a call, before its error is its scopes' end
-TURN_S: Final = 20.0  # of BATCH.RUN, which then sends itself again: far below any visibility timeout
+TURN_S: Final = 20.0  # of BATCH.RUN, which then sends itself again
+DOUBT_S: Final = 600.0  # more, while calls fail; both together are far below any visibility timeout
 
 
 class App(Protocol):
@@ -63,7 +65,7 @@ class CompressRun:
     pace: Pace
     clock: Callable[[], float] = time.monotonic
     _out: dict[str, _Sent] = field(default_factory=dict)
-    _failures: dict[str, int] = field(default_factory=dict)  # scope hash -> failed calls
+    _failures: dict[str, int] = field(default_factory=dict)  # scope hash -> failed calls; 0: one was lost
 
     def add(self, scopes: Iterable[Scope]) -> None:
         """These are to get a row."""
@@ -72,6 +74,11 @@ class CompressRun:
     @property
     def is_done(self) -> bool:
         return self.planner.is_done
+
+    @property
+    def is_in_doubt(self) -> bool:
+        """Whether a call failed, was lost or is late: whoever goes on instead has to find out again."""
+        return bool(self._failures) or any(sent.wait_s > LOOK_AFTER_S for sent in self._out.values())
 
     def turn(self) -> list[Row]:
         """Send what may be sent, wait for answers for a moment, and return the rows that are final now."""
@@ -91,11 +98,10 @@ class CompressRun:
             try:
                 self.app.send_task(**self._call(planned), task_id=task_id, ignore_result=True)  # rows tell
             except ContextError as problem:
-                self.planner.settle(planned)
-                self._again(planned)
                 if problem.code != "QUEUE_FULL":
                     raise
-                return  # others' calls fill the shard; it is tried again a turn later
+                self.planner.refuse(planned)  # others' calls fill the shard; it is tried again a turn later
+                continue
             self._out[task_id] = _Sent(planned, self.clock() + LOOK_AFTER_S)
 
     def _call(self, planned: Planned) -> dict[str, Any]:  # send_task's keyword arguments
@@ -116,9 +122,12 @@ class CompressRun:
         final = []
         rows = self.rows.get([scope_key(scope) for scope in scopes])
         for scope, row in zip(scopes, rows, strict=True):
-            if row is None:
+            if row is None and scope_key(scope) in self._failures:
+                self.planner.read_alone([scope])
+            elif row is None:
                 self.planner.read([scope])
             elif row.is_final:
+                self._failures.pop(row.scope, None)
                 final.append(row)
             else:
                 self._compress(scope, row)
@@ -130,33 +139,39 @@ class CompressRun:
         stored = self.app.AsyncResult(task_id)
         if stored.state in states.READY_STATES:
             return self._ended(task_id, stored.result)
+        names = [scope_key(scope) for scope in sent.planned.scopes]
         if sent.planned.shard is None:  # a stock queue loses what a killed worker had taken
-            return self._answered([task_id])
-        sent.wait_s *= 2
+            return self._lost(task_id, names)
+        if any(row is not None and row.is_final for row in self.rows.get(names)):
+            return self._answered([task_id])  # word of it went to another process of this run, or nowhere
+        sent.wait_s = min(2 * sent.wait_s, LOOK_AT_MOST_S)
         sent.look_at_s = self.clock() + sent.wait_s
-        return []  # a shard's call is in Redis until it has ended
+        return []  # a shard's call is in Redis until it has ended, and then has a row at least
+
+    def _lost(self, task_id: str, names: list[str]) -> list[Row]:
+        """A scan has no answer: its scopes go alone now, which shows whose scans begin and never end."""
+        for name in names:
+            self._failures.setdefault(name, 0)
+        if len(names) == 1 and self.rows.has_begun(names[0], task_id):
+            self._fail(names[0], "DEAD_LETTERED", told=task_id)
+        return self._answered([task_id])
 
     def _ended(self, task_id: str, result: object) -> list[Row]:
         planned = self._out[task_id].planned
         code = result.code if isinstance(result, DittoError) else type(result).__name__
         for scope in planned.scopes if isinstance(result, BaseException) else ():
-            scope_hash = scope_key(scope)
-            self._failures[scope_hash] = self._failures.get(scope_hash, 0) + 1
             killed = code == "DEAD_LETTERED" and len(planned.scopes) == 1  # else it may be another's fault
-            if killed or self._failures[scope_hash] >= FAILURES:
-                self.rows.put([Row(scope=scope_hash, status="failed", code=code)], told=task_id)
+            self._fail(scope_key(scope), code, told=task_id, times=FAILURES if killed else 1)
         return self._answered([task_id])
+
+    def _fail(self, scope_hash: str, code: str, *, told: str, times: int = 1) -> None:
+        self._failures[scope_hash] = self._failures.get(scope_hash, 0) + times
+        if self._failures[scope_hash] >= FAILURES:
+            self.rows.put([Row(scope=scope_hash, status="failed", code=code)], told=told)
 
     def _compress(self, scope: Scope, row: Row) -> None:
         failed = scope_key(scope) in self._failures  # then it goes alone, and so do its neighbours
         self.planner.compress(scope, sys.maxsize if failed else tokens_of(row))
-
-    def _again(self, planned: Planned) -> None:
-        if planned.shard is None:
-            self.planner.read(planned.scopes)
-        else:
-            for scope in planned.scopes:
-                self.planner.compress(scope)
 
 
 def tokens_of(row: Row) -> int:
@@ -200,7 +215,10 @@ def run_for_a_while(call: TaskCall) -> JsonValue:
     scopes = indexed_scopes(batch.index(), request, ttl_ms=settings.context.cache.ttl_ms)
     work.add(left_over(scopes, {row.scope for row in rows.final()}))
     ends_s = time.monotonic() + TURN_S
-    while not work.is_done and time.monotonic() < ends_s and call.interruption() is None:
+    latest_s = ends_s + DOUBT_S
+    while not work.is_done and call.interruption() is None:
+        if time.monotonic() >= (latest_s if work.is_in_doubt else ends_s):
+            break
         work.turn()
     if not work.is_done and call.interruption() is None:
         current_task.app.send_task(call.node, kwargs={**wire, "run": run}, task_id=str(uuid4()))

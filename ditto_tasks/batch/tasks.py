@@ -25,13 +25,14 @@ def scan(call: TaskCall) -> JsonValue:
     request, turn = from_wire(ScanInput, call.wire), Turn(call)
     opened, batch = call.dependencies.context(), batch_of(call)
     execution = execution_of(call, opened)
-    rows: list[Row] = []
+    run, rows = batch.rows(request.run), list[Row]()
+    if len(request.scopes) == 1:
+        run.begin_scan(scope_key(request.scopes[0]), call.task_id)
     for scope, read in zip(request.scopes, reads(request.scopes, opened, batch), strict=True):
         rows.append(_scanned(scope_key(scope), read, request, execution))
         if turn.is_over():
             break
         turn.give_way()
-    run = batch.rows(request.run)
     telling = {row.scope: scope for scope, row in zip(request.scopes, rows, strict=False) if row.removed_ids}
     run.own(telling.values())
     run.put(rows, told=call.task_id, beside=is_beside(call), of=telling)

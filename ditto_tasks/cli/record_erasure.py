@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeAlias, cast, get_args
 
-from ditto_tasks.batch.rows import OVER, PLAN
+from ditto_tasks.batch.rows import BEGUN, OVER, PLAN
 from ditto_tasks.belongings import CALL, EFFECT, ROW, TASK
 from ditto_tasks.cli.deployment import OpenDeployment
 from ditto_tasks.cli.result_erasure import (
@@ -103,7 +103,7 @@ class RecordErasure:
                 page = found.tasks[start : start + PAGE]
                 self._broker.zrem(listed, *(f"{kind}:{task}" for task in page for kind in RUN_KINDS))
         for key, name in found.rows:
-            self._broker.hdel(key, name, PLAN + name, OVER + name)
+            self._broker.hdel(key, name, PLAN + name, OVER + name, BEGUN + name)
         for letter in found.letters:
             drop(self._broker, letter)
         for entry in self._outputs(found.deliveries):

@@ -8,19 +8,21 @@ import pytest
 import redis
 from support.batches import BUDGET, LARGE, SMALL, context_of, hash_of, operations_of, raw_of, seed
 from support.keys import documented_keys
-from support.workers import BROKER_DB, client_app
+from support.workers import BROKER_DB, client_app, environment
 
 from ditto_tasks.batch.models import CompressRequest, Row, Sizes
 from ditto_tasks.batch.rows import PLAN, Answer, BatchRows, Known
 from ditto_tasks.batch.tasks import compress, scan
 from ditto_tasks.belongings import ROW
 from ditto_tasks.canonical import scope_key
-from ditto_tasks.celery import DittoCelery
+from ditto_tasks.celery import DittoCelery, create_app
 from ditto_tasks.embedded import EmbeddedServer
 from ditto_tasks.errors import ContextError, DittoError
 from ditto_tasks.json_values import encode
 from ditto_tasks.keys import Keys
 from ditto_tasks.models import Scope, to_wire
+from ditto_tasks.settings import load_settings
+from ditto_tasks.settings.runtime import Batch
 from ditto_tasks.state.base import Operation
 from ditto_tasks.state.redis import RedisContextStore
 from ditto_tasks.task import NO_OPTIONS, TaskCall
@@ -45,6 +47,18 @@ def broker(server: EmbeddedServer) -> Iterator["redis.Redis"]:
 @pytest.fixture
 def rows(broker: "redis.Redis") -> BatchRows:
     return BatchRows(broker, deployment="default", run=RUN)
+
+
+def test_a_scan_of_one_scope_is_known_to_have_begun(rows: BatchRows, broker: "redis.Redis") -> None:
+    """It has begun from its start until a row is written, and is no row itself."""
+    rows.begin_scan("scope:1", "t1")
+    assert [rows.has_begun("scope:1", task_id) for task_id in ("t1", "t2")] == [True, False]
+    assert (rows.get(["scope:1"]), list(rows.final())) == ([None], [])
+    assert broker.ttl(rows.key) > 0
+    for row in (OVER, UNCHANGED):
+        rows.begin_scan("scope:1", "t1")
+        rows.put([row], told="t1")
+        assert not rows.has_begun("scope:1", "t1")
 
 
 def test_the_first_final_row_stands(rows: BatchRows) -> None:
@@ -82,6 +96,7 @@ def test_nothing_stays_beside_a_final_row(rows: BatchRows, broker: "redis.Redis"
     rows.plan({OVER.scope: SCOPE}, {OVER.scope: WOULD_COMPRESS.model_copy(update={"scope": OVER.scope})})
     assert broker.hlen(rows.key) == 2
     rows.put([UNCHANGED], told="t2")
+    rows.put([OVER], told="t3")
     assert broker.hkeys(rows.key) == [UNCHANGED.scope.encode()]
 
 
@@ -115,13 +130,14 @@ def test_a_run_keeps_to_its_request_and_its_keys_expire(rows: BatchRows, broker:
 
 
 def test_rows_of_the_erased_do_not_stay(rows: BatchRows, broker: "redis.Redis") -> None:
-    """No row is written after an erasure of its session or tenant; others' are, and the run hears of it."""
+    """After an erasure of its session a row says only that; others' are written, and all is heard."""
     erased, other = Scope(session_id=SESSION), Scope(session_id="b:1")
     made = [Row(scope=scope_key(each), status="compressed", removed_ids=("i",)) for each in (erased, other)]
     rows.own([erased, other])
     broker.set(Keys("default").erased(owner_key("tenant", "a")), "1", px=60_000)
     rows.put(made, told="t", of={scope_key(each): each for each in (erased, other)})
-    assert list(rows.final()) == made[1:]
+    ended = Row(scope=scope_key(erased), status="failed", code="ERASED")
+    assert rows.get([row.scope for row in made]) == [ended, made[1]]
     assert [answer.task_id for answer in rows.hear(1)] == ["t"]
 
 
@@ -182,7 +198,11 @@ class Session:
 @pytest.fixture
 def session(server: EmbeddedServer, broker: "redis.Redis", redis_client: "redis.Redis") -> Iterator[Session]:
     seed(redis_client, {SESSION: LARGE})
-    app = client_app(server)
+    settings = load_settings(None, environment(server))
+    runtime = settings.runtime.model_copy(
+        update={"batch": Batch(chunk_ms=60_000)}
+    )  # not over on a busy machine
+    app = create_app(settings.model_copy(update={"runtime": runtime}))
     yield Session(app, broker, redis_client)
     app.dependencies.close()
     app.close()
@@ -273,6 +293,16 @@ def test_a_refused_call_ends_as_its_code(session: Session) -> None:
     session.deliver(refuse="TIMEOUT")
     assert session.row == Row(scope=hash_of(SESSION), status="failed", code="TIMEOUT")
     assert raw_of(session.state, SESSION) == record
+
+
+def test_a_refused_call_of_several_scopes_is_nobodys_end(session: Session) -> None:
+    """Which of them took too long shows alone: the call fails, and nothing is recorded of any."""
+    seed(session.state, {"a:2": LARGE})
+    with pytest.raises(ContextError, match="TIMEOUT"):
+        session.deliver(SESSION, "a:2", refuse="TIMEOUT")
+    assert session.statuses(SESSION, "a:2") == [None, None]
+    session.deliver("a:2", redelivered=True)
+    assert session.statuses("a:2") == ["compressed"]
 
 
 def test_scopes_of_one_call_end_each_for_itself(session: Session) -> None:

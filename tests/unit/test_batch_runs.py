@@ -16,10 +16,11 @@ from ditto_tasks.batch.running import FAILURES, LOOK_AFTER_S, CompressRun, open_
 from ditto_tasks.batch.schedule import beat_schedule
 from ditto_tasks.canonical import scope_key
 from ditto_tasks.embedded import EmbeddedServer
-from ditto_tasks.errors import DittoError
+from ditto_tasks.errors import ContextError, DittoError
 from ditto_tasks.models import Scope
 from ditto_tasks.settings import default_settings
 from ditto_tasks.settings.runtime import Batch, Nightly, Shards
+from ditto_tasks.sharding import shard_of, shard_queue
 
 RUN = "r1"
 KILLED = DittoError("DEAD_LETTERED", "has killed its worker three times")
@@ -39,8 +40,18 @@ class Postbox:
 
     sent: list[dict[str, Any]] = field(default_factory=list)
     results: dict[str, Stored] = field(default_factory=dict)
+    full: set[str] = field(default_factory=set)  # queues of two shards
+
+    @staticmethod
+    def shard(call: dict[str, Any]) -> str | None:
+        """The queue of a compression, where there are two shards."""
+        if call["name"] != "BATCH.COMPRESS":
+            return None
+        return shard_queue(shard_of(scope_key(call["kwargs"]["scopes"][0]), 2))
 
     def send_task(self, name: str, **options: Any) -> None:
+        if self.shard({"name": name, **options}) in self.full:
+            raise ContextError("QUEUE_FULL", "too many calls are waiting for this shard")
         self.sent.append({"name": name, **options})
 
     def AsyncResult(self, task_id: str) -> Stored:  # noqa: N802 -- Celery's name
@@ -172,6 +183,104 @@ def test_a_call_that_fails_again_and_again_is_its_scopes_end(running: Running) -
         assert (attempt, final) == (attempt, [])
         final = fail(running, call, DittoError("STATE_BACKEND_UNAVAILABLE", "away"))
     assert [(row.status, row.code) for row in final] == [("failed", "STATE_BACKEND_UNAVAILABLE")]
+
+
+def test_word_that_went_elsewhere_is_not_waited_for(running: Running) -> None:
+    """The news of a compression is lost, or heard by a second process of the run: its rows tell."""
+    few = scopes(2)
+    running.run.add(few)
+    (scan,), _ = running.turn()
+    running.rows.put(over(*few), told=scan["task_id"])
+    running.run.turn()
+    (together,), _ = running.turn()
+    ended = Row(scope=scope_key(few[0]), status="compressed")
+    running.rows.put([ended], told="of another process")
+    running.now_s += LOOK_AFTER_S + 1
+    assert running.run.turn() == [ended]
+    assert sessions(running.turn()[0]) == [["a:1"]]
+    assert together["name"] == "BATCH.COMPRESS"
+
+
+def test_a_scan_that_waits_is_no_failure(running: Running) -> None:
+    """A scan without an answer goes again, each scope alone, however often: no worker may have taken it."""
+    running.run.add(scopes(2))
+    running.turn()
+    for _ in range(3 * FAILURES):
+        (alone,) = pass_by(running)
+        assert len(alone["kwargs"]["scopes"]) == 1
+    for _ in range(2):
+        running.rows.put(
+            [
+                Row(scope=scope_key(Scope.parse(scope)), status="unchanged")
+                for scope in alone["kwargs"]["scopes"]
+            ],
+            told=alone["task_id"],
+        )
+        running.run.turn()
+        alone, *_ = running.turn()[0] or [alone]
+    assert running.run.is_done
+
+
+def test_a_scope_that_kills_workers_in_its_scan_takes_no_other_with_it(running: Running) -> None:
+    """Scans are lost with their worker. A scope whose scans begin alone and never end has failed."""
+    few = scopes(3)
+    running.run.add(few)
+    (together,), _ = running.turn()
+    assert sessions([together]) == [["a:0", "a:1", "a:2"]]
+    seen: dict[str, str] = {}
+    calls = pass_by(running)
+    while not running.run.is_done:
+        (call,) = calls
+        ((name,),) = sessions(calls)
+        running.rows.begin_scan(hash_of(name), call["task_id"])
+        if name == "a:1":
+            running.now_s += LOOK_AFTER_S + 1
+        else:
+            running.rows.put([Row(scope=hash_of(name), status="unchanged")], told=call["task_id"])
+        final = running.run.turn()
+        seen.update({row.scope: row.code or row.status for row in final})
+        calls = running.turn()[0]
+    ends = {"a:0": "unchanged", "a:1": "DEAD_LETTERED", "a:2": "unchanged"}
+    assert seen == {hash_of(name): end for name, end in ends.items()}
+    assert not running.run.is_in_doubt
+
+
+def test_scans_that_fail_go_alone(running: Running) -> None:
+    """A record that can't be read ends its own scope, and none of those that were read with it."""
+    few = scopes(2)
+    running.run.add(few)
+    (together,), _ = running.turn()
+    assert fail(running, together, DittoError("STATE_BACKEND_ERROR", "of another type")) == []
+    assert running.run.is_in_doubt
+    assert [len(names) for names in sessions(running.turn()[0])] == [1]
+
+
+def test_a_full_shard_holds_no_other_up(running: Running) -> None:
+    """Its calls are refused: the other shards' go, and its own keep their size and their place."""
+    few = [Scope(session_id=f"a:{number}") for number in range(8)]
+    running.run.planner.shard_count = 2
+    full = {shard_queue(0)}
+    running.postbox.full = full
+    running.run.add(few)
+    (scan,), _ = running.turn()
+    rows = [row.model_copy(update={"before": Sizes(items=9, tokens=200_000)}) for row in over(*few)]
+    running.rows.put(rows, told=scan["task_id"])
+    running.run.turn()
+    sent, _ = running.turn()
+    assert [running.postbox.shard(call) for call in sent] == [shard_queue(1)] * len(sent) != []
+    full.clear()
+    for call in sent:
+        running.rows.put([], told=call["task_id"])
+    running.run.turn()
+    refused = [call for call in running.turn()[0] if running.postbox.shard(call) == shard_queue(0)]
+    assert {len(names) for names in sessions(refused)} == {1}
+
+
+def pass_by(running: Running) -> list[dict[str, Any]]:
+    """Time goes by and nothing is heard of what is out; what is sent then."""
+    running.now_s += LOOK_AFTER_S + 1
+    assert running.run.turn() == []
+    return running.turn()[0]
 
 
 def fail(running: Running, call: dict[str, Any], error: DittoError = KILLED) -> list[Row]:
