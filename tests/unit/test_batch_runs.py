@@ -259,20 +259,20 @@ def test_a_full_shard_holds_no_other_up(running: Running) -> None:
     """Its calls are refused: the other shards' go, and its own keep their size and their place."""
     few = [Scope(session_id=f"a:{number}") for number in range(8)]
     running.run.planner.shard_count = 2
-    full = {shard_queue(0)}
-    running.postbox.full = full
+    first = shard_of(hash_of("a:0"), 2)  # a run sends what it has of this shard first
+    full = running.postbox.full = {shard_queue(first)}
     running.run.add(few)
     (scan,), _ = running.turn()
     rows = [row.model_copy(update={"before": Sizes(items=9, tokens=200_000)}) for row in over(*few)]
     running.rows.put(rows, told=scan["task_id"])
     running.run.turn()
     sent, _ = running.turn()
-    assert [running.postbox.shard(call) for call in sent] == [shard_queue(1)] * len(sent) != []
+    assert [running.postbox.shard(call) for call in sent] == [shard_queue(1 - first)] * len(sent) != []
     full.clear()
     for call in sent:
         running.rows.put([], told=call["task_id"])
     running.run.turn()
-    refused = [call for call in running.turn()[0] if running.postbox.shard(call) == shard_queue(0)]
+    refused = [call for call in running.turn()[0] if running.postbox.shard(call) == shard_queue(first)]
     assert {len(names) for names in sessions(refused)} == {1}
 
 
