@@ -63,6 +63,7 @@ class BatchRows:
         """Name the run, or find that a run of this name is about the same."""
         asked = encode(to_wire(request))
         self._client.set(self._request, asked, ex=ROWS_TTL_S, nx=True)
+        self._client.expire(self._request, ROWS_TTL_S)  # as long as the rows of a run that goes on
         if self._client.get(self._request) != asked:
             raise DittoError("RUN_MISMATCH", "a run of this name was started with other options")
 

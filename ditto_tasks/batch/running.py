@@ -22,7 +22,7 @@ from ditto_tasks.batch.planning import LARGE, SMALL, Caps, Planned, Planner
 from ditto_tasks.batch.rows import BatchRows
 from ditto_tasks.batch.selection import indexed_scopes
 from ditto_tasks.canonical import scope_key
-from ditto_tasks.errors import ContextError, DittoError
+from ditto_tasks.errors import ContextError, DittoError, PublishError
 from ditto_tasks.json_values import JsonObject, JsonValue
 from ditto_tasks.models import Scope, from_wire, to_wire
 from ditto_tasks.settings import Settings
@@ -82,16 +82,17 @@ class CompressRun:
 
     def turn(self) -> list[Row]:
         """Send what may be sent, wait for answers for a moment, and return the rows that are final now."""
-        self._send()
+        final = self._send()
         answers = self.rows.hear(HEAR_S)
         for answer in answers:
             self.pace.heard(beside=answer.beside, now_s=self.clock())
-        final = self._answered([answer.task_id for answer in answers])
+        final += self._answered([answer.task_id for answer in answers])
         for task_id in [task_id for task_id, sent in self._out.items() if sent.look_at_s < self.clock()]:
             final += self._look(task_id)
         return final
 
-    def _send(self) -> None:
+    def _send(self) -> list[Row]:
+        final: list[Row] = []
         sizing = SMALL if self.pace.is_least else LARGE
         for planned in self.planner.next(self.pace.limit, sizing):
             task_id = str(uuid4())
@@ -102,7 +103,12 @@ class CompressRun:
                     raise
                 self.planner.refuse(planned)  # others' calls fill the shard; it is tried again a turn later
                 continue
+            except PublishError as problem:  # MESSAGE_TOO_LARGE: an id has no greatest length
+                self._out[task_id] = _Sent(planned, self.clock())
+                final += self._ended(task_id, problem)
+                continue
             self._out[task_id] = _Sent(planned, self.clock() + LOOK_AFTER_S)
+        return final
 
     def _call(self, planned: Planned) -> dict[str, Any]:  # send_task's keyword arguments
         ceilings = {"maxItems": self.request.max_items, "maxTokens": self.request.max_tokens}

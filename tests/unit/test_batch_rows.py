@@ -118,7 +118,9 @@ def test_what_is_planned_is_noted_as_its_sessions(rows: BatchRows, broker: "redi
 def test_a_run_keeps_to_its_request_and_its_keys_expire(rows: BatchRows, broker: "redis.Redis") -> None:
     """Another request under the same name is refused; every key of a run has a TTL and stands in the docs."""
     rows.begin(CompressRequest(match="a:"))
+    broker.expire(f"{rows.key}:request", 60)
     rows.begin(CompressRequest(match="a:"))
+    assert broker.ttl(f"{rows.key}:request") > 60
     with pytest.raises(DittoError, match="RUN_MISMATCH"):
         rows.begin(CompressRequest(match="b:"))
     rows.put([UNCHANGED], told="t1")

@@ -16,7 +16,7 @@ from ditto_tasks.batch.running import FAILURES, LOOK_AFTER_S, CompressRun, open_
 from ditto_tasks.batch.schedule import beat_schedule
 from ditto_tasks.canonical import scope_key
 from ditto_tasks.embedded import EmbeddedServer
-from ditto_tasks.errors import ContextError, DittoError
+from ditto_tasks.errors import ContextError, DittoError, PublishError
 from ditto_tasks.models import Scope
 from ditto_tasks.settings import default_settings
 from ditto_tasks.settings.runtime import Batch, Nightly, Shards
@@ -41,6 +41,7 @@ class Postbox:
     sent: list[dict[str, Any]] = field(default_factory=list)
     results: dict[str, Stored] = field(default_factory=dict)
     full: set[str] = field(default_factory=set)  # queues of two shards
+    too_large: str | None = None  # a session
 
     @staticmethod
     def shard(call: dict[str, Any]) -> str | None:
@@ -52,6 +53,9 @@ class Postbox:
     def send_task(self, name: str, **options: Any) -> None:
         if self.shard({"name": name, **options}) in self.full:
             raise ContextError("QUEUE_FULL", "too many calls are waiting for this shard")
+        ids = [scope["sessionId"] for scope in options["kwargs"]["scopes"]]
+        if self.too_large in ids:
+            raise PublishError("MESSAGE_TOO_LARGE", "5 bytes, over 4")
         self.sent.append({"name": name, **options})
 
     def AsyncResult(self, task_id: str) -> Stored:  # noqa: N802 -- Celery's name
@@ -253,6 +257,22 @@ def test_scans_that_fail_go_alone(running: Running) -> None:
     assert fail(running, together, DittoError("STATE_BACKEND_ERROR", "of another type")) == []
     assert running.run.is_in_doubt
     assert [len(names) for names in sessions(running.turn()[0])] == [1]
+
+
+def test_scopes_that_are_too_much_for_a_message_go_alone(running: Running) -> None:
+    """Ids have no greatest length: what can't be sent even alone has failed, and the others have not."""
+    few = scopes(3)
+    running.postbox.too_large = "a:1"
+    running.run.add(few)
+    seen: dict[str, str] = {}
+    while not running.run.is_done:
+        sent, final = running.turn()
+        for call in sent:
+            ((name,),) = sessions([call])
+            running.rows.put([Row(scope=hash_of(name), status="unchanged")], told=call["task_id"])
+        seen.update({row.scope: row.code or row.status for row in final})
+    ends = {"a:0": "unchanged", "a:1": "MESSAGE_TOO_LARGE", "a:2": "unchanged"}
+    assert seen == {hash_of(name): end for name, end in ends.items()}
 
 
 def test_a_full_shard_holds_no_other_up(running: Running) -> None:
