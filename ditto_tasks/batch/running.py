@@ -103,7 +103,9 @@ class CompressRun:
                     raise
                 self.planner.refuse(planned)  # others' calls fill the shard; it is tried again a turn later
                 continue
-            except PublishError as problem:  # MESSAGE_TOO_LARGE: an id has no greatest length
+            except PublishError as problem:
+                if problem.code != "MESSAGE_TOO_LARGE":  # which an id alone can be
+                    raise
                 self._out[task_id] = _Sent(planned, self.clock())
                 final += self._ended(task_id, problem)
                 continue
