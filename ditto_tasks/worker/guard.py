@@ -221,6 +221,8 @@ class GuardedRedisChannel(GuardedChannel, kombu_redis.Channel):
 
     def _create_client(self: Any, asynchronous: bool = False) -> Any:
         """kombu makes a client for each command, which costs as much as the command: one a pool will do."""
+        if self.connection is None:  # for a late acknowledgement; kombu logs what it knows as such an error
+            raise ConnectionError("the channel is closed")
         if asynchronous:
             return super()._create_client(asynchronous=True)  # type: ignore[misc]  # self is Any
         if self._lent is None or self._lent.connection_pool is not self.pool:

@@ -8,7 +8,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from kombu.transport import redis as kombu_redis
+from support.workers import BROKER_DB
 
+from ditto_tasks.embedded import EmbeddedServer
 from ditto_tasks.worker.connection import GuardedConnection
 from ditto_tasks.worker.guard import (
     REFUSED,
@@ -114,6 +116,15 @@ def test_what_only_a_shards_channel_may_say_is_dropped(header: str) -> None:
     envelope = good()
     envelope["headers"][header] = "9"
     assert header not in opened(envelope)["headers"]
+
+
+def test_a_late_acknowledgement_on_a_closed_channel_ends_no_worker(server: EmbeddedServer) -> None:
+    """It is an error of the connection, which a consumer logs: the message comes again to whoever is there."""
+    with GuardedConnection(server.url(BROKER_DB)) as connection:
+        channel = connection.channel()
+        channel.close()
+        with pytest.raises(connection.connection_errors):
+            channel.basic_ack("late")
 
 
 def test_connections_use_guarded_transports() -> None:
