@@ -119,7 +119,7 @@ def test_what_only_a_shards_channel_may_say_is_dropped(header: str) -> None:
 
 
 def test_a_late_acknowledgement_on_a_closed_channel_ends_no_worker(server: EmbeddedServer) -> None:
-    """It is an error of the connection, which a consumer logs: the message comes again to whoever is there."""
+    """It is an error of the connection, which a consumer logs: the message comes again to somebody."""
     with GuardedConnection(server.url(BROKER_DB)) as connection:
         channel = connection.channel()
         channel.close()
