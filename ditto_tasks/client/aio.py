@@ -37,11 +37,12 @@ from ditto_tasks.client.methods import (
     MemoryMethods,
     RetrievalMethods,
 )
-from ditto_tasks.client.models import read_answer, read_json
+from ditto_tasks.client.models import Receipt, read_answer, read_json
 from ditto_tasks.client.protocol import Call, Event, Finished, node_call, outcome
 from ditto_tasks.client.streams import BLOCK_MS, FIRST, Entries, told_in
 from ditto_tasks.client.sync import Ditto
 from ditto_tasks.client.waiting import ResultReader
+from ditto_tasks.context.models import Context, ContextSelection
 from ditto_tasks.json_values import JsonValue
 from ditto_tasks.models import Scope
 from ditto_tasks.nodes import NodeType
@@ -154,7 +155,9 @@ class AsyncDitto(FlowMethods):
         self._pid = os.getpid()
         self._publisher = _publisher()
         self._hubs: WeakKeyDictionary[asyncio.AbstractEventLoop, ResultHub] = WeakKeyDictionary()
-        self.context = ContextMethods[AsyncSender](self)
+        self.context = ContextMethods[
+            AsyncPending[Receipt], AsyncPending[Context], AsyncPending[ContextSelection], AsyncPending[None]
+        ](self)
         self.memory = MemoryMethods[AsyncSender](self)
         self.retrieval = RetrievalMethods[AsyncSender](self)
         self.infer = InferMethods[AsyncSender](self)

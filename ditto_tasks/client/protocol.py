@@ -41,13 +41,13 @@ def node_call(node: str, wire: Mapping[str, object], read: Callable[[JsonValue],
     `ditto` holds the task's options and goes as it is, but for the case of its keys.
     """
     options = wire.get(OPTIONS_KEY)
-    given = {_camel(key): to_wire(value) for key, value in wire.items() if key != OPTIONS_KEY}
+    given = {camel(key): to_wire(value) for key, value in wire.items() if key != OPTIONS_KEY}
     if isinstance(options, Mapping):
-        given[OPTIONS_KEY] = {_camel(str(key)): to_wire(value) for key, value in options.items()}
+        given[OPTIONS_KEY] = {camel(str(key)): to_wire(value) for key, value in options.items()}
     return Call(node, given, str(uuid4()), read)
 
 
-def _camel(key: str) -> str:
+def camel(key: str) -> str:
     first, *rest = key.split("_")
     return first + "".join(word.capitalize() for word in rest)
 

@@ -31,10 +31,11 @@ from ditto_tasks.client.methods import (
     RetrievalMethods,
     SyncSender,
 )
-from ditto_tasks.client.models import read_answer, read_json
+from ditto_tasks.client.models import Receipt, read_answer, read_json
 from ditto_tasks.client.protocol import Call, Event, node_call, outcome
 from ditto_tasks.client.streams import BLOCK_MS, FIRST, Entries, told_in
 from ditto_tasks.client.waiting import ResultReader
+from ditto_tasks.context.models import Context, ContextSelection
 from ditto_tasks.json_values import JsonValue
 from ditto_tasks.models import Scope
 from ditto_tasks.nodes import NodeType
@@ -119,7 +120,9 @@ class Ditto(FlowMethods):
         self._nodes = tuple(nodes)
         self._lock = threading.Lock()
         self._opened: tuple[int, DittoCelery] | None = None
-        self.context = ContextMethods[SyncSender](self)
+        self.context = ContextMethods[
+            Pending[Receipt], Pending[Context], Pending[ContextSelection], Pending[None]
+        ](self)
         self.memory = MemoryMethods[SyncSender](self)
         self.retrieval = RetrievalMethods[SyncSender](self)
         self.infer = InferMethods[SyncSender](self)

@@ -12,8 +12,10 @@ from support.polling import eventually
 
 from ditto_tasks.client import AsyncDitto, Ditto, Receipt
 from ditto_tasks.context import Context
-from ditto_tasks.errors import ContextError, NodeInputError
+from ditto_tasks.errors import ContextError, MemoryError, NodeInputError
+from ditto_tasks.models import Scope
 from ditto_tasks.settings import load_settings
+from ditto_tasks.state.encoding import state_key
 
 WAIT_S = 30.0
 ITEM = {"id": "a", "content": "text"}
@@ -85,6 +87,37 @@ def test_calls_return_typed_values(client, scope):
     removed = client.context.update(scope=scope, remove_ids=["a"], expected_version=receipt.version)
     assert removed.get(WAIT_S).items == 0
     assert client.context.load(scope=scope).get(WAIT_S) == Context(items=())
+
+
+def test_options_are_keywords_and_decide_what_is_replied(client, scope):
+    """A call says by `reply` what it gives; a receipt of an explained selection has the explanation."""
+    created = client.context.update(scope=scope, add=[ITEM], on_missing="create", reply="context").get(WAIT_S)
+    assert isinstance(created, Context)
+    assert client.context.update(scope=scope, remove_ids=["a"], reply="none").get(WAIT_S) is None
+    named = client.context.update(scope=scope, add=[ITEM], operation_id="o").get(WAIT_S)
+    assert client.context.update(scope=scope, add=[ITEM], operation_id="o").get(WAIT_S).replayed
+    chosen = client.context.select(scope=scope, purpose="infer", reply="receipt", explain=True).get(WAIT_S)
+    assert (chosen.version, chosen.explanation["entries"][0]["id"]) == (named.version, "a")
+
+
+def test_a_repeated_call_whose_state_is_gone_has_no_context_to_give(client, running, scope):
+    """It was done, and what it made is nowhere: an error instead of a value that its type does not have."""
+    client.context.load(scope=scope, sources=[]).get(WAIT_S)
+    call = {"scope": scope, "add": [ITEM], "operation_id": "o", "reply": "context"}
+    assert client.context.update(**call).get(WAIT_S).items[0].id == "a"
+    with redis.Redis.from_url(running.server.redis_url(2)) as states:
+        assert states.delete(state_key(Scope.parse(scope))) == 1
+    with pytest.raises(ContextError, match="CONTEXT_NOT_FOUND: the call had been answered before"):
+        client.context.update(**call).get(WAIT_S)
+
+
+def test_a_node_result_gives_its_output_as_a_model(client):
+    """What was written is found again, as records."""
+    [written] = client.memory.write(memories=[{"content": str(uuid4())}]).get(WAIT_S).value()
+    assert client.memory.get(ids=[written.id]).get(WAIT_S).value() == (written,)
+    missing = client.memory.update(memories=[{"id": "nobody", "content": 1}]).get(WAIT_S)
+    with pytest.raises(MemoryError, match="NOT_FOUND"):
+        missing.value()
 
 
 def test_errors_come_back_typed_with_details(client, scope):

@@ -156,7 +156,7 @@ def test_no_page_shows_content(
     """No message, scope id, key, credential or error text is on any page, while tasks run and after."""
     client.answer(SCOPE, f"What is {CANARY}?", init=[ITEM]).get(60)
     client.memory.write(memories=[{"content": CANARY, "metadata": {CANARY: CANARY}}]).get(60)
-    client.interaction.tool(name=CANARY, arguments={CANARY: CANARY})
+    client.invoke("INTERACTION.ACT.TOOL", {"name": CANARY, "arguments": {CANARY: CANARY}})
     with pytest.raises(DittoError):
         client.context.update(scope=SCOPE, add=[ITEM], expectedVersion=CANARY).get(60)
     with closed(folder / "gate"):

@@ -30,4 +30,4 @@ def test_every_domain_works_behind_sentinel(server: EmbeddedServer, tmp_path: Pa
             observed = client.interaction.observe(
                 result={"callId": "c", "source": "t", "status": "success", "content": "done"}
             )
-            assert observed.get(ANSWER_S)["callId"] == "c"
+            assert observed.get(ANSWER_S).call_id == "c"
