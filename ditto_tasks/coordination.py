@@ -67,13 +67,13 @@ class Coordination:
             raise PublishError(
                 "DEPLOYMENT_MISMATCH",
                 f"the shards in this broker's database are those of {owner}, not of {self.deployment}",
-                {"deployment": owner, "settings": self.deployment},
+                {"configured": self.deployment, "stored": owner},
             )
         if stored != count:
             raise PublishError(
                 "SHARD_COUNT_MISMATCH",
                 f"the deployment has {stored} shards, these settings say {count}",
-                {"deployment": stored, "settings": count},
+                {"configured": count, "stored": stored},
             )
 
     def gate(self, call: Admission, *, max_depth: int) -> Gate:

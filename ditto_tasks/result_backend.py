@@ -7,14 +7,17 @@ result before it writes it: here one script does both, and asks for tombstones t
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Final, cast
 
 from celery import states
 from celery.backends import redis
+from celery.exceptions import ChordError
 
 from ditto_tasks.belongings import GROUP
+from ditto_tasks.errors import DittoError
 from ditto_tasks.keys import Keys
 from ditto_tasks.lines import Lines, ScriptCall
 from ditto_tasks.lua_source import lua_script
@@ -36,6 +39,25 @@ def erased_result(task_id: str) -> bytes:
     result = {"exc_type": kind.__name__, "exc_message": error.args, "exc_module": kind.__module__}
     about: dict[str, object] = {"status": states.FAILURE, "result": result, "traceback": None, "children": []}
     return dumps({**about, "task_id": task_id})
+
+
+class ExpectedEnds(logging.Filter):
+    """A canvas that ends with one of our errors, as one that was cancelled, is one line of INFO."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        error = record.exc_info[1] if record.exc_info else None
+        cause = error.__cause__ if isinstance(error, ChordError) else None
+        if isinstance(cause, DittoError):
+            record.levelno, record.levelname = logging.INFO, logging.getLevelName(logging.INFO)
+            record.msg, record.args, record.exc_info = (
+                "A canvas ended before its last step: %s",
+                (cause.code,),
+                None,
+            )
+        return logging.getLogger(record.name).isEnabledFor(record.levelno)
+
+
+_EXPECTED_ENDS: Final = ExpectedEnds()
 
 
 class WaitingConsumer(redis.ResultConsumer):  # type: ignore[name-defined,misc]  # unknown to celery-types
@@ -127,6 +149,7 @@ class QuietRedisBackend(redis.RedisBackend):
         """Add a result to its chord, unless it is of the erased; an erasure meanwhile finds the chord."""
         if getattr(request, "erased", False) or not request.group or not request.id:
             return
+        logging.getLogger(redis.__name__).addFilter(_EXPECTED_ENDS)  # one that is there is not added again
         try:
             super().on_chord_part_return(request, state, result, propagate, **kwargs)
         finally:

@@ -210,18 +210,20 @@ def _step_view(record: PipelineRecord, step: Step, before: tuple[str, ...]) -> N
         id=step.name,
         node=step.node,
         dependencies=before,
-        state=_step_state(record, step.name),
+        state=_step_state(record, step.name, before),
         started_ms=record.began.get(step.name),
         ended_ms=record.ended.get(step.name, record.ended_ms if step.name in record.began else None),
     )
 
 
-def _step_state(record: PipelineRecord, step: str) -> NodeState:
+def _step_state(record: PipelineRecord, step: str, before: Sequence[str]) -> NodeState:
     if step in record.results:
         return "done" if raised_error(record.results[step]) is None else "failed"
     if step in record.began:  # of a pipeline that has ended it is the step that raised or was stopped
         return "running" if record.state == "running" else "failed"
-    return "waiting" if record.state == "running" else "skipped"
+    if record.state != "running":
+        return "skipped"
+    return "sent" if all(each in record.results for each in before) else "waiting"
 
 
 def _kind(record: PipelineRecord) -> str:

@@ -61,7 +61,8 @@ def count_of(run: RunView) -> Counter[NodeState]:
 
 def headline(run: RunView) -> str:
     """What kind of run it is, how it stands, how far it has come and how long that took."""
-    parts = [f"{run.kind} {run.name}", run.state, f"{run.settled} of {len(run.nodes)} nodes", run_time(run)]
+    what = run.kind if run.kind == run.name else f"{run.kind} {run.name}"
+    parts = [what, run.state, f"{run.settled} of {len(run.nodes)} nodes", run_time(run)]
     if run.iteration is not None:
         parts.insert(2, f"iteration {run.iteration}")
     if run.state == "running":

@@ -74,7 +74,7 @@ def test_another_number_of_shards_stops_a_publish(fleet: Fleet) -> None:
     fleet.broker.set("ditto:default:shards:count", 8)
     with pytest.raises(PublishError, match="SHARD_COUNT_MISMATCH") as caught:
         fleet.append("s", "s-1")
-    assert caught.value.details == {"deployment": 8, "settings": fleet.shards}
+    assert caught.value.details == {"configured": fleet.shards, "stored": 8}
     assert list(fleet.broker.scan_iter(match="ditto.ctx.*")) == []
 
 
