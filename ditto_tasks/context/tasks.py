@@ -159,7 +159,8 @@ def _replay(call: TaskCall, opened: OpenContext, store: MutationStore, outcome: 
     if outcome.code is not None:
         refusal = ContextError(outcome.code, "refused, as an earlier delivery of this operation was")
         raise _with_current_version(refusal, outcome, store)
-    return _answer(call, opened, outcome, store.get(Scope.parse(call.wire["scope"])))
+    store.get(Scope.parse(call.wire["scope"]))
+    return _answer(call, opened, outcome, store.stored)  # what is there, and not what onMissing would start from
 
 
 def _answer(call: TaskCall, opened: OpenContext, outcome: Outcome, now: StoredContext | None) -> JsonValue:

@@ -104,6 +104,15 @@ def test_session_reads_wait_behind_the_scopes_mutations(
     assert read == {"items": [HELLO, BYE]}
 
 
+def test_a_repeat_makes_no_context_of_nothing(deployment: Deployment, scope: dict[str, str]) -> None:
+    """An UPDATE that made a context, repeated after that has gone, answers null and no empty context."""
+    options = {"onMissing": "create", "reply": "context", "operationId": "made"}
+    made = deployment.call("CONTEXT.UPDATE", options=options, scope=scope, add=[HELLO])
+    assert made == {"items": [HELLO]}
+    deployment.state.delete(f"ditto:context:{scope_key(scope)}")
+    assert deployment.call("CONTEXT.UPDATE", options=options, scope=scope, add=[HELLO]) is None
+
+
 def test_reply_context_and_none(deployment: Deployment, scope: dict[str, str]) -> None:
     """reply=context gives the new state, kept five minutes only; reply=none gives nothing."""
     sent = deployment.send("CONTEXT.LOAD", options={"reply": "context"}, scope=scope, sources=[HELLO])
