@@ -160,7 +160,7 @@ def _replay(call: TaskCall, opened: OpenContext, store: MutationStore, outcome: 
         refusal = ContextError(outcome.code, "refused, as an earlier delivery of this operation was")
         raise _with_current_version(refusal, outcome, store)
     store.get(Scope.parse(call.wire["scope"]))
-    return _answer(call, opened, outcome, store.stored)  # what is there, and not what onMissing would start from
+    return _answer(call, opened, outcome, store.stored)  # not what onMissing would start from
 
 
 def _answer(call: TaskCall, opened: OpenContext, outcome: Outcome, now: StoredContext | None) -> JsonValue:
