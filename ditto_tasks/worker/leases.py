@@ -111,8 +111,9 @@ class Changes:
     def wait(self, timeout_s: float) -> None:
         """Return at a change or after `timeout_s`. Raises the client's errors."""
         if self._heard is None:
-            self._heard = self._client.pubsub(ignore_subscribe_messages=True)  # type: ignore[no-untyped-call]  # redis-py
-            self._heard.subscribe(self._channel)
+            heard = self._client.pubsub(ignore_subscribe_messages=True)  # type: ignore[no-untyped-call]  # redis-py
+            heard.subscribe(self._channel)
+            self._heard = heard  # not before: one that could not subscribe hears nothing and never fails
         try:
             if self._heard.get_message(timeout=timeout_s) is not None:
                 time.sleep(SETTLE_S)

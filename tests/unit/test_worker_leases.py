@@ -2,8 +2,10 @@
 
 import threading
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 import pytest
+import redis
 from redis import Redis
 from support.polling import eventually
 from support.shards import KEYS, LEASE_MS, Deployment
@@ -167,3 +169,16 @@ def test_a_change_ends_the_wait(deployment: Deployment) -> None:
     waiting.start()
     deployment.worker("b").heartbeat(COUNT)
     eventually(lambda: not waiting.is_alive(), 5)
+
+
+def test_changes_are_heard_of_once_the_broker_is_back(tmp_path: Path) -> None:
+    """Each wait fails while it is away; the first one after that subscribes."""
+    with EmbeddedServer(tmp_path) as server, Redis.from_url(server.redis_url(0)) as client:
+        changes = Changes(client, KEYS.changes)
+        server.kill()
+        for _ in range(2):
+            with pytest.raises(redis.ConnectionError):
+                changes.wait(0.0)
+        server.start()
+        changes.wait(0.0)
+        assert client.pubsub_numsub(KEYS.changes) == [(KEYS.changes.encode(), 1)]
