@@ -227,8 +227,10 @@ class DittoCelery(Celery):
 
     @contextmanager
     def _broker_client(self) -> Iterator[BrokerClient]:
-        with self.connection_or_acquire() as connection:
-            client = connection.default_channel.client  # made once; `conn_or_acquire` makes one a call
+        with (
+            self.connection_or_acquire() as connection,
+            connection.default_channel.conn_or_acquire() as client,  # `.client` may wait for a message
+        ):
             note_begun()
             yield client
 

@@ -92,7 +92,8 @@ def _broker_answers(app: DittoCelery) -> Answers:
     with app.connection_for_write() as connection:
         connection.ensure_connection(max_retries=1, timeout=PROBE_TIMEOUT_MS // 1000)
         channel: Any = connection.default_channel  # the Redis transport's, which has a client
-        return _client_answers(channel.client)
+        with channel.conn_or_acquire() as client:  # `channel.client` may wait for a message
+            return _client_answers(client)
 
 
 def _result_answers(app: DittoCelery) -> Answers:

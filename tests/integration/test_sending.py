@@ -59,6 +59,17 @@ def test_calls_are_sent_after_workers_were_asked(app: DittoCelery, broker: "redi
     assert sent == ids[::-1]
 
 
+def test_the_broker_is_asked_after_workers_were(app: DittoCelery, broker: "redis.Redis") -> None:
+    """The same of what is asked of the broker itself: each question gets its own reply."""
+    app.control.ping(timeout=0.1)
+    broker.set("ditto:default:tenant:theirs", "acme")
+    assert [app.coordination.tenant(task) for task in ("theirs", "nobody's", "theirs")] == [
+        "acme",
+        None,
+        "acme",
+    ]
+
+
 def test_a_closed_application_has_no_connection_to_the_results(
     private_server: EmbeddedServer, broker: "redis.Redis"
 ) -> None:
