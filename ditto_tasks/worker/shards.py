@@ -35,6 +35,7 @@ class Delivery:
     marks: tuple[str, ...] = ()  # of its cancellation; asked for at its start if it waits for a thread
     on_free: Callable[[], object] | None = None  # none of them existed then
     task_id: str | None = None  # once its message is read
+    start_noted: bool = False  # the server knows of the start, so that its owner's death counts
 
     @property
     def in_flight(self) -> InFlight:
@@ -119,7 +120,7 @@ class Shards:
         with shard.lock:
             if shard.delivery is delivery:
                 delivery.started_s = time.monotonic()
-                _guarded(self._scripts.start, delivery.in_flight)
+                _guarded(self._note_start, delivery)
 
     # for the lease thread
 
@@ -151,6 +152,9 @@ class Shards:
                     self._wait(shard)
                 elif shard.delivery.ending is not None:
                     _guarded(self._settle, shard)
+                elif shard.delivery.started_s is not None and not shard.delivery.start_noted:
+                    shard.delivery.marks = ()  # its task asks for itself by now
+                    _guarded(self._note_start, shard.delivery)
 
     def end_overdue(self) -> None:
         """Free the shards whose mutation takes too long: it is fenced off and its message refused."""
@@ -215,19 +219,22 @@ class Shards:
         if delivery is None or delivery.ending is None:
             return
         answer: Taken | Nothing = Nothing.EMPTY
-        starts = self._starts()
+        starts, following = self._starts(), None
         # Under another epoch the next owner, or our own next lease, has the message back at the head.
         if shard.epoch == delivery.epoch:
             take = delivery.ending == "ack" and self._may_take(shard) and not self._delivering()
             settle = (delivery.taken.seq, delivery.ending)
+            following = self._next_to_start()
             answer = self._scripts.next(
                 shard.number,
                 shard.epoch,
                 settle=settle,
                 take=take,
                 starts=starts,
-                also_started=self._next_to_start(),
+                also_started=following.in_flight if following else None,
             )
+        if following is not None:
+            following.start_noted = True
         self._end(shard)
         self._proceed(shard, answer, starts=starts)
 
@@ -260,6 +267,7 @@ class Shards:
         shard.refuse = None
         started_s = time.monotonic() if starts else None
         delivery = Delivery(shard.number, shard.epoch or 0, taken, started_s, refuse, holds_suspect_slot)
+        delivery.start_noted = starts
         shard.delivery = delivery
         outlet = self._outlet
         self._thread.delivering = True
@@ -282,10 +290,11 @@ class Shards:
             self._suspect_slot.release()
 
     def _wait(self, shard: Shard) -> None:
+        outlet = self._outlet  # once: `detach` holds no lock
         if shard.draining:
             self._release_if_idle(shard)
-        elif shard.delivery is None and self._outlet is not None and self._may_take(shard):
-            self._outlet.watch(shard.number)
+        elif shard.delivery is None and outlet is not None and self._may_take(shard):
+            outlet.watch(shard.number)
 
     def _end_overdue(self, shard: Shard, delivery: Delivery) -> None:
         logger.error("Shard %d is freed of a mutation that takes over %g s", shard.number, self._timeout_s)
@@ -309,19 +318,26 @@ class Shards:
 
     def _forget(self, shard: Shard) -> None:
         shard.epoch, shard.draining, shard.refuse = None, False, None
-        if self._outlet is not None:
-            self._outlet.unwatch(shard.number)
+        outlet = self._outlet
+        if outlet is not None:
+            outlet.unwatch(shard.number)
 
     def _starts(self) -> bool:
-        return self._outlet is not None and self._outlet.has_free_thread()
+        outlet = self._outlet
+        return outlet is not None and outlet.has_free_thread()
 
-    def _next_to_start(self) -> InFlight | None:
-        """Marked on the way: in a pool that is never idle, a call of its own would cost each task one."""
-        following = self._outlet.next_to_start() if self._outlet is not None else None
-        if following is None:
-            return None
-        following.started_s = time.monotonic()
-        return following.in_flight
+    def _next_to_start(self) -> Delivery | None:
+        """Noted on the way: in a pool that is never idle, a call of its own would cost each task one."""
+        outlet = self._outlet
+        following = outlet.next_to_start() if outlet is not None else None
+        if following is not None:
+            following.started_s = time.monotonic()
+        return following
+
+    def _note_start(self, delivery: Delivery) -> None:
+        """If that fails, `nudge` comes again."""
+        self._scripts.start(delivery.in_flight)
+        delivery.start_noted = True
 
     def _delivering(self) -> bool:
         return getattr(self._thread, "delivering", False)

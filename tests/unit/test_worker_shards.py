@@ -277,6 +277,73 @@ def test_a_thread_that_ends_a_task_marks_the_one_it_picks_up(deployment: Deploym
     assert worker.outlet.delivered[1].started_s is not None
 
 
+@pytest.mark.parametrize("by_settling", [True, False])
+def test_a_start_that_could_not_be_noted_is_noted_later(
+    deployment: Deployment, worker: Worker, by_settling: bool
+) -> None:
+    """Whoever was to tell the server: a death counts as soon as the server can be told."""
+    worker.claim(0, 1)
+    deployment.send(0, b"runs")
+    worker.outlet.wake()
+    worker.outlet.free = False
+    deployment.send(1, b"waits")
+    worker.outlet.watch(1)
+    worker.outlet.wake()
+    waiting = worker.outlet.delivered[1]
+    with unreachable(worker):
+        if by_settling:
+            worker.outlet.waiting = [waiting]
+            worker.end(0)
+        else:
+            worker.shards.mark_started(waiting)
+    assert not deployment.client.hexists(KEYS.shard(1), "started")
+    worker.shards.nudge()
+    assert deployment.client.hexists(KEYS.shard(1), "started")
+
+
+def test_a_start_that_was_noted_is_noted_once(deployment: Deployment, worker: Worker) -> None:
+    """The nudges of a worker whose server answers cost its running tasks no call."""
+    worker.claim(0)
+    deployment.send(0, b"1")
+    worker.outlet.wake()
+    deployment.client.hdel(KEYS.shard(0), "started")
+    worker.shards.nudge()
+    assert not deployment.client.hexists(KEYS.shard(0), "started")
+
+
+class Detaching(Shards):
+    """Its consumer goes after so many looks at the outlet, at any moment of another thread."""
+
+    looks: float = float("inf")
+    attached: Outlet | None = None
+
+    @property
+    def _outlet(self) -> Outlet | None:
+        self.looks -= 1
+        return self.attached if self.looks >= 0 else None
+
+    @_outlet.setter
+    def _outlet(self, outlet: Outlet | None) -> None:
+        self.attached = outlet
+
+
+@pytest.mark.parametrize("looks", range(6))
+def test_a_consumer_may_go_at_any_moment(deployment: Deployment, worker: Worker, looks: int) -> None:
+    """Its going keeps no task's end from the server, and no shard from being lost."""
+    shards = worker.shards = Detaching(worker.scripts, count=COUNT, mutation_timeout_s=60.0)
+    worker.outlet = Outlet(shards)
+    shards.attach(worker.outlet)
+    worker.claim(0)
+    deployment.send(0, b"1")
+    worker.outlet.wake()
+    shards.looks = looks
+    worker.end()
+    assert deployment.in_flight(0) == []
+    shards.looks = looks
+    shards.lose(0)
+    assert shards.held() == {}
+
+
 def test_a_drain_releases_each_shard_when_its_task_has_ended(deployment: Deployment, worker: Worker) -> None:
     """It waits for no task; the last one that ends leaves no shard behind, though nothing is attached."""
     worker.claim(0, 1)
