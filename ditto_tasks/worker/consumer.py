@@ -17,7 +17,7 @@ from ditto_tasks.pipelines.steps import step_of
 from ditto_tasks.sharding import is_shard_queue
 from ditto_tasks.worker.children import ProcessPool, forget_unsent
 from ditto_tasks.worker.guard import REFUSED, SIZE
-from ditto_tasks.worker.keys import GRAPH_HEADER
+from ditto_tasks.worker.keys import GRAPH_HEADER, dead_key
 
 logger = get_logger(__name__)
 
@@ -138,7 +138,7 @@ def read_body(message: Message) -> tuple[list[Any], dict[str, Any], dict[str, An
 
 def push_dead_letter(channel: Any, queue: str, letter: Mapping[str, object]) -> None:  # kombu's channel
     """Add to `<queue>:dead`, newest first. A shard's letters can be retried, so none of them is dropped."""
-    key = f"{queue}:dead"
+    key = dead_key(queue)
     with channel.conn_or_acquire() as client, client.pipeline(transaction=False) as pipe:
         pipe.lpush(key, json.dumps(letter))
         if not is_shard_queue(queue):

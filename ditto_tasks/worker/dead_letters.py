@@ -12,7 +12,7 @@ from kombu.transport.virtual.base import Base64, Message
 
 from ditto_tasks.errors import DeadLettered
 from ditto_tasks.json_values import InvalidJson, decode
-from ditto_tasks.lua_source import lua_source
+from ditto_tasks.lua_running import run_script
 from ditto_tasks.serialization import CONTENT_TYPE
 from ditto_tasks.sharding import shard_queue
 from ditto_tasks.worker.consumer import request_of, tell_run
@@ -131,11 +131,11 @@ def purge(app: Celery, client: Redis, shard: int) -> int:
 
 def _set_aside(client: Redis, queue: str) -> Iterator[DeadLetter]:
     """The messages that wait, each once it is among the dead letters."""
-    move = client.register_script(lua_source("ditto_tasks.worker", "set_aside"))
     while (raw := client.lindex(queue, -1)) is not None:
         head = raw if isinstance(raw, bytes) else raw.encode()
         entry = letter_entry(ReadingChannel().read(open_envelope(head, queue)), head, 0, PURGED)
-        if move(keys=[queue, dead_key(queue)], args=[head, entry]):  # else a worker has taken it
+        lists = [queue, dead_key(queue)]
+        if run_script(client, "ditto_tasks.worker", "set_aside", lists, head, entry):  # else a worker took it
             yield read_letter(queue, entry)
 
 

@@ -8,7 +8,6 @@ message that says why, takes the normal way of delivery and acknowledgement, and
 from __future__ import annotations
 
 from base64 import b64decode
-from binascii import Error as Base64Error
 from collections.abc import Mapping
 from queue import Empty
 from typing import Any, Final, TypeGuard
@@ -94,12 +93,12 @@ def _checked(envelope: object, queue: str) -> dict[str, Any]:
         "body": envelope["body"],
         "content-type": CONTENT_TYPE,
         "content-encoding": "utf-8",
-        "headers": {"argsrepr": "()", "kwargsrepr": "<hidden>", **headers},
+        "headers": {"argsrepr": "()", "kwargsrepr": "<hidden>", **_senders(headers)},
         "properties": _properties(envelope["properties"], queue),
     }
 
 
-def _check_headers(headers: dict[str, Any]) -> None:
+def _check_headers(headers: Mapping[str, Any]) -> None:
     if not _is_id(headers.get("id")):
         raise RefusedError("NO_TASK_ID")
     if not isinstance(headers.get("task"), str):
@@ -118,16 +117,20 @@ def _check_headers(headers: dict[str, Any]) -> None:
     )
     if not well_formed:
         raise RefusedError("BAD_HEADERS")
-    for name in CHANNEL_HEADERS:
-        headers.pop(name, None)
+
+
+def _senders(headers: Mapping[str, Any]) -> dict[str, Any]:
+    """The headers that a sender may write."""
+    return {name: value for name, value in headers.items() if name not in CHANNEL_HEADERS}
 
 
 def _check_body(body: object, properties: Mapping[str, object]) -> None:
+    """The body stays as it is: kombu reads it with what it takes to restore the message."""
     if not isinstance(body, str) or properties.get("body_encoding") != "base64":
         raise RefusedError("BAD_BODY")
     try:
         b64decode(body, validate=True)
-    except (Base64Error, ValueError):
+    except ValueError:
         raise RefusedError("BAD_BODY") from None
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from ditto_tasks.json_values import InvalidJson, JsonValue, decode
 from ditto_tasks.keys import Keys
-from ditto_tasks.redis_replies import clock_ms
+from ditto_tasks.redis_replies import clock_ms, text
 from ditto_tasks.sharding import DEPLOYMENT_KEY, shard_queue
 from ditto_tasks.task import OPTIONS_KEY
 from ditto_tasks.worker.keys import SCOPE_HEADER, SENT_HEADER, dead_key, inflight_key
@@ -74,7 +74,7 @@ def _row(shard: int, answers: list[object], now_ms: int) -> ShardRow:
     sent = sent_ms(head) if isinstance(head, bytes) else None
     return ShardRow(
         shard=shard,
-        owner=owner.decode() if isinstance(owner, bytes) else None,
+        owner=None if owner is None else text(owner),
         epoch=int(epoch or 0),
         depth=int(depth),  # type: ignore[call-overload]  # the answer of LLEN
         running_ms=max(0, now_ms - int(started)) if in_flight and started else None,
@@ -95,7 +95,7 @@ def read_shard_count(client: Redis, keys: Keys) -> int | None:
 def read_deployment(client: Redis) -> str | None:
     """Whose shards are in this broker's database, or None before anybody used them."""
     stored = client.get(DEPLOYMENT_KEY)
-    return stored.decode() if isinstance(stored, bytes) else stored
+    return None if stored is None else text(stored)
 
 
 def read_workers(client: Redis, keys: Keys) -> list[WorkerReport]:

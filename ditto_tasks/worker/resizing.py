@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from importlib.resources import files
 from typing import TYPE_CHECKING
 
 from ditto_tasks.errors import SettingsError
 from ditto_tasks.keys import Keys
+from ditto_tasks.lua_running import run_script
+from ditto_tasks.redis_replies import text
 from ditto_tasks.sharding import shard_queue
 from ditto_tasks.worker.keys import inflight_key
 
@@ -16,8 +17,7 @@ if TYPE_CHECKING:
 
 def resize_shards(client: Redis, keys: Keys, before: int, count: int) -> None:
     """Set the number of shards; SettingsError SHARDS_NOT_EMPTY while a message waits or runs in any."""
-    script = client.register_script((files("ditto_tasks.worker") / "lua" / "resize.lua").read_text("utf-8"))
     queues = [key for shard in range(before) for key in (shard_queue(shard), inflight_key(shard))]
-    answer = script([keys.shard_count, *queues], [count])
-    if answer != b"done":
-        raise SettingsError("SHARDS_NOT_EMPTY", f"{answer.decode()} holds messages: drain first")
+    answer = text(run_script(client, "ditto_tasks.worker", "resize", [keys.shard_count, *queues], count))
+    if answer != "done":
+        raise SettingsError("SHARDS_NOT_EMPTY", f"{answer} holds messages: drain first")

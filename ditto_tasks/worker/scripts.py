@@ -42,10 +42,6 @@ class Taken:
     tried: bool  # it was in work before, so that its operation may have been committed
 
     @property
-    def is_suspect(self) -> bool:
-        return self.deaths >= SUSPECT_DEATHS
-
-    @property
     def is_dead(self) -> bool:
         return self.deaths >= BURIAL_DEATHS
 
