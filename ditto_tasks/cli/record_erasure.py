@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeAlias, cast, get_args
 
@@ -14,8 +14,10 @@ from ditto_tasks.cli.result_erasure import (
     ResultErasure,
     delete,
     existing,
+    fields_of,
     leave_tombstones,
     members_of,
+    remove_members,
 )
 from ditto_tasks.errors import DittoError
 from ditto_tasks.json_values import decode
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
 Entries: TypeAlias = list[tuple[bytes, dict[bytes, bytes]]]
 
 RUN_KINDS: Final = get_args(RecordKind)
-PAGE: Final = 500  # runs a round trip
+PAGE: Final = 500  # outputs a round trip
 SESSION: Final = "session:"
 
 
@@ -93,15 +95,12 @@ class RecordErasure:
 
     def erase(self, found: Found) -> None:
         """Remove it; tasks that have not run yet will not, and their callers are told."""
-        for task in found.tasks:
-            for record in (self._names.pipeline(task), self._names.graph(task), self._names.loop(task)):
-                tracked = self._broker.hget(record, "list")
-                if tracked:
-                    self._broker.zrem(text(tracked), task)
+        for listed, tasks in self._lists_of(found.tasks).items():
+            remove_members(self._broker, listed, tasks)
         for listed in self._lists_of_runs():
-            for start in range(0, len(found.tasks), PAGE):
-                page = found.tasks[start : start + PAGE]
-                self._broker.zrem(listed, *(f"{kind}:{task}" for task in page for kind in RUN_KINDS))
+            remove_members(
+                self._broker, listed, [f"{kind}:{task}" for task in found.tasks for kind in RUN_KINDS]
+            )
         for key, name in found.rows:
             self._broker.hdel(key, name, PLAN + name, OVER + name, BEGUN + name)
         for letter in found.letters:
@@ -116,10 +115,21 @@ class RecordErasure:
         counts = {kind: existing(self._broker, keys) for kind, keys in found.keys.items()}
         counts["results"] = self._results.remaining(found.results)
         counts["batch rows"] = sum(bool(self._broker.hexists(key, name)) for key, name in found.rows)
-        counts["outputs"] = len(self._outputs(found.deliveries))
+        counts["outputs"] = sum(1 for _ in self._outputs(found.deliveries))
         gone = set(found.tasks)
         counts["dead letters"] = sum(self._is_theirs(letter, gone) for letter in self._dead())
         return counts
+
+    def _lists_of(self, tasks: Sequence[str]) -> Mapping[str, list[str]]:
+        """The lists of runs that are looked after, and which of these tasks stand on them."""
+        kinds = (self._names.pipeline, self._names.graph, self._names.loop)
+        runs = [task for task in tasks for _ in kinds]
+        records = [name(task) for task in tasks for name in kinds]
+        lists: dict[str, list[str]] = {}
+        for run, tracked in zip(runs, fields_of(self._broker, records, "list"), strict=True):
+            if tracked:
+                lists.setdefault(text(tracked), []).append(run)
+        return lists
 
     def _lists_of_runs(self) -> list[str]:
         subject = self._subject
@@ -146,18 +156,22 @@ class RecordErasure:
             "cache entries": [*entries, *([cache] if entries else [])],
         }
 
-    def _delivered(self, effects: Iterable[str]) -> Iterator[str]:
+    def _delivered(self, effects: Sequence[str]) -> Iterator[str]:
         """The ids of outputs that these effects handed over."""
-        for key in effects:
-            result = self._broker.hget(key, "result")
+        for result in fields_of(self._broker, effects, "result"):
             receipt = decode(result) if result else None
             if isinstance(receipt, dict) and isinstance(receipt.get("deliveryId"), str):
                 yield str(receipt["deliveryId"])
 
-    def _outputs(self, deliveries: set[str]) -> list[str]:
+    def _outputs(self, deliveries: set[str]) -> Iterator[bytes]:
         """Entries of the outputs' stream that stand for these deliveries."""
-        entries = cast("Entries", self._broker.xrange(self._names.output) if deliveries else [])
-        return [text(entry) for entry, fields in entries if text(fields[b"deliveryId"]) in deliveries]
+        start = "-"
+        while deliveries:
+            page = cast("Entries", self._broker.xrange(self._names.output, start, count=PAGE))
+            yield from (entry for entry, fields in page if text(fields[b"deliveryId"]) in deliveries)
+            if len(page) < PAGE:
+                return
+            start = f"({text(page[-1][0])}"
 
     def _dead(self) -> Iterator[DeadLetter]:
         return letters(self._broker, self._queues)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, cast
 
@@ -91,6 +91,21 @@ def members_of(client: Redis, lists: Sequence[str]) -> list[str]:
                 pipe.zrange(key, 0, -1)
             names += [text(name) for page in cast("list[list[bytes]]", pipe.execute()) for name in page]
     return list(dict.fromkeys(names))
+
+
+def fields_of(client: Redis, hashes: Sequence[str], name: str) -> Iterator[bytes | None]:
+    """One field of each of these hashes, in their order."""
+    for start in range(0, len(hashes), PAGE):
+        with client.pipeline(transaction=False) as pipe:
+            for key in hashes[start : start + PAGE]:
+                pipe.hget(key, name)
+            yield from cast("list[bytes | None]", pipe.execute())
+
+
+def remove_members(client: Redis, listed: str, names: Sequence[str]) -> None:
+    """Take names off a list, some in each round trip."""
+    for start in range(0, len(names), PAGE):
+        client.zrem(listed, *names[start : start + PAGE])
 
 
 def delete(client: Redis, keys: Sequence[str]) -> None:

@@ -19,6 +19,7 @@ from ditto_tasks.batch.models import Row
 from ditto_tasks.batch.rows import BatchRows
 from ditto_tasks.canonical import scope_key
 from ditto_tasks.celery import create_app
+from ditto_tasks.cli.record_erasure import PAGE
 from ditto_tasks.client.sync import Ditto
 from ditto_tasks.errors import ContextError
 from ditto_tasks.memory import MemoryNodes
@@ -103,6 +104,25 @@ def test_no_word_of_an_erased_session_is_left(running: Deployment, client: Ditto
     assert others <= set(holding(running.server, other))
     database = str(running.variables["DITTO_WORKER_MEMORY_URL"]).removeprefix("sqlite:///")
     assert word.encode() not in Path(database).read_bytes()
+
+
+def test_an_output_behind_many_others_is_erased(running: Deployment, client: Ditto, word: str) -> None:
+    """The stream is read in pages, to its end; the others' outputs stay."""
+    with redis.Redis.from_url(running.server.redis_url(BROKER_DB)) as broker:
+        with broker.pipeline() as pipe:
+            for _ in range(PAGE):
+                pipe.xadd("ditto:default:output", {"deliveryId": f"not {word}"})
+            pipe.execute()
+        said = {"deliveryId": word, "message": {"role": "assistant", "content": word}}
+        scope = {"sessionId": f"t{word}:s"}
+        create = client.app.signature(
+            "CONTEXT.UPDATE", kwargs={"scope": scope, "ditto": {"onMissing": "create"}}
+        )
+        say = client.app.signature("INTERACTION.OUTPUT", kwargs=said, immutable=True)
+        chain(create, say, app=client.app).apply_async().get(timeout=WAIT_S)
+        before = broker.xlen("ditto:default:output")
+        assert erase(running, "--session", scope["sessionId"])["outputs"] == (1, 0)
+        assert broker.xlen("ditto:default:output") == before - 1
 
 
 def test_late_calls_of_an_erased_session_are_refused(running: Deployment, client: Ditto, word: str) -> None:
