@@ -16,16 +16,17 @@ from celery import states
 from celery.backends import redis
 from celery.exceptions import ChordError
 
-from ditto_tasks.belongings import GROUP
+from ditto_tasks.belongings import GROUP, noting_script
 from ditto_tasks.errors import DittoError
 from ditto_tasks.keys import Keys
 from ditto_tasks.lines import Lines, ScriptCall
-from ditto_tasks.lua_source import lua_script
+from ditto_tasks.lua_source import LuaScript, lua_script
 from ditto_tasks.serialization import dumps
 from ditto_tasks.state.operations import erased
 from ditto_tasks.tenants import owners_of
 from ditto_tasks.worker.keys import TENANT_HEADER
 
+SCRIPTS: Final = "ditto_tasks"
 SUCCESS_BEGINS: Final = dumps({"status": states.SUCCESS})[:-1]  # the first field that Celery writes
 ERASED, RESUMED = -1, -2  # replies of store_result.lua
 LASTING_S: Final = 86_400  # of a chord without a limit, for the list of what a canvas has
@@ -124,7 +125,9 @@ class QuietRedisBackend(redis.RedisBackend):
         expires = (self.failure_expires if state == states.FAILURE else None) or self.expires
         keys = [*self._end_keys(task_id), *self._tombstones(task_id, request)]
         value = self.encode({**meta, "task_id": task_id})
-        kept = self._run("store_result", keys, value, str(expires or ""), SUCCESS_BEGINS, str(resumes))
+        kept = self._run(
+            lua_script(SCRIPTS, "store_result"), keys, value, str(expires or ""), SUCCESS_BEGINS, str(resumes)
+        )
         if kept == ERASED:
             if request is not None:
                 request.erased = True  # `on_chord_part_return` asks
@@ -138,7 +141,9 @@ class QuietRedisBackend(redis.RedisBackend):
 
     def withdraw_end(self, run: str, resumes: int) -> None:
         """Remove the end that a run had before it was resumed so often; it is not stored any more, either."""
-        self._run("withdraw_end", self._end_keys(run), str(resumes), str(self.expires or ""))
+        self._run(
+            lua_script(SCRIPTS, "withdraw_end"), self._end_keys(run), str(resumes), str(self.expires or "")
+        )
 
     def _end_keys(self, task_id: str) -> list[str]:
         return [self.get_key_for_task(task_id), self._keys.resumes(task_id)]
@@ -157,7 +162,7 @@ class QuietRedisBackend(redis.RedisBackend):
             keys = [self._keys.caused(root), self._keys.erased_root(root)]
             parts = [self.get_key_for_group(request.group, part) for part in GROUP_PARTS]
             lasting_ms = int(1000 * (self.chord_expires or LASTING_S))
-            self._run("keep_part", [*keys, *parts], str(lasting_ms), GROUP + request.group)
+            self._run(noting_script("keep_part"), [*keys, *parts], str(lasting_ms), GROUP + request.group)
 
     @property
     def _keys(self) -> Keys:
@@ -171,12 +176,11 @@ class QuietRedisBackend(redis.RedisBackend):
         owners = owners_of(session, getattr(request, TENANT_HEADER, None))
         return [self._keys.erased_root(root), *(self._keys.erased(owner) for owner in owners)]
 
-    def _run(self, script: str, keys: Sequence[str], *args: str | bytes) -> int:
+    def _run(self, script: LuaScript, keys: Sequence[str], *args: str | bytes) -> int:
         return cast(int, self.ensure(self._run_once, (script, keys, args)))
 
-    def _run_once(self, script: str, keys: Sequence[str], args: Sequence[str | bytes]) -> object:
-        call = ScriptCall(*lua_script("ditto_tasks", script))
-        (reply,) = self._lines.run(call.bind(keys, args))
+    def _run_once(self, script: LuaScript, keys: Sequence[str], args: Sequence[str | bytes]) -> object:
+        (reply,) = self._lines.run(ScriptCall(*script).bind(keys, args))
         return reply
 
     @cached_property

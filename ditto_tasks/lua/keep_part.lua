@@ -1,4 +1,5 @@
 -- After the result of one part of a chord was written: note the group, or delete it where it is erased.
+-- (With noting.lua before it.)
 -- KEYS[1] list of the canvas, KEYS[2] tombstone of the canvas, KEYS[3..] keys of the group
 -- ARGV[1] ms that the parts are kept, [2] name of the group
 -- returns 1, or 0 if the tombstone stands
@@ -6,10 +7,5 @@ if redis.call("EXISTS", KEYS[2]) == 1 then
     redis.call("DEL", unpack(KEYS, 3))
     return 0
 end
-local time = redis.call("TIME")
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
-redis.call("ZADD", KEYS[1], "GT", string.format("%d", now + ARGV[1]), ARGV[2])
-if redis.call("PTTL", KEYS[1]) < tonumber(ARGV[1]) then
-    redis.call("PEXPIRE", KEYS[1], ARGV[1])
-end
+note(KEYS[1], ARGV[1], ARGV[2])
 return 1

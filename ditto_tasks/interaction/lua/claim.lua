@@ -1,4 +1,5 @@
--- Claim an effect, or learn what became of it. Repeating it with the same holder is harmless.
+-- Claim an effect, or learn what became of it (with noting.lua before it).
+-- Repeating it with the same holder is harmless.
 -- KEYS[1] effect, KEYS[2] list of its root: what belongs to it -> when that has expired
 -- ARGV[1] hash of name and arguments, [2] holder, [3] lease in ms, [4] ms to keep the record,
 -- ARGV[5] "repeat" to run an effect of unknown outcome again, else ""; its record keeps that it is in doubt
@@ -9,10 +10,7 @@ local function claim()
     local until_ms = string.format("%d", now + ARGV[3])
     redis.call("HSET", KEYS[1], "hash", ARGV[1], "holder", ARGV[2], "state", "claimed", "until", until_ms)
     redis.call("PEXPIRE", KEYS[1], ARGV[4])
-    redis.call("ZADD", KEYS[2], string.format("%d", now + ARGV[4]), "effect:" .. KEYS[1])
-    if redis.call("PTTL", KEYS[2]) < tonumber(ARGV[4]) then
-        redis.call("PEXPIRE", KEYS[2], ARGV[4])
-    end
+    note(KEYS[2], ARGV[4], "effect:" .. KEYS[1])
     return {"claimed"}
 end
 local found = redis.call("HMGET", KEYS[1], "hash", "holder", "state", "until", "result", "doubt")
