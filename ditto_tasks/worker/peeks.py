@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
 logger = get_logger(__name__)
 
+AWAY_S: Final = 1.0  # a broker that lets nobody connect is left alone for so long: each try blocks the loop
 PEEK_S: Final = 10  # the server answers at the latest after that; 64 idle shards cost 6.4 answers a second
 
 
@@ -37,11 +39,12 @@ class Peeks:
         self._on_message = on_message
         self._connections: dict[int, Any] = {}  # redis-py's connections, which have no public type
         self._waiting: set[int] = set()
+        self._away_until_s = 0.0  # monotonic
         self._closed = False
 
     def watch(self, shard: int) -> None:
         """Call `on_message` once when there is a message, or after a while without one. Idempotent."""
-        if shard in self._waiting or self._closed:
+        if shard in self._waiting or self._closed or time.monotonic() < self._away_until_s:
             return
         try:
             connection = self._connection(shard)
@@ -71,10 +74,17 @@ class Peeks:
     def _connection(self, shard: int) -> Any:  # see above
         connection = self._connections.get(shard)
         if connection is None:
-            connection = cast("Any", self._pool.get_connection())
+            connection = self._connect()
             self._connections[shard] = connection
             self._loop.add_reader(connection._sock.fileno(), self._readable, shard)
         return connection
+
+    def _connect(self) -> Any:  # see above
+        try:
+            return cast("Any", self._pool.get_connection())
+        except Exception:
+            self._away_until_s = time.monotonic() + AWAY_S
+            raise
 
     def _readable(self, shard: int) -> None:
         self._waiting.discard(shard)

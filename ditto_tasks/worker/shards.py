@@ -166,15 +166,23 @@ class Shards:
                     self._end_overdue(shard, delivery)
 
     def drain_all(self) -> None:
-        """Release every shard, each when its task has ended. Waits for none; idempotent."""
+        """Release every shard, each when its task has ended. Waits for none; idempotent.
+
+        Here and in `release_all` a server that can't be told of one shard is told of no other one: each
+        would take as long as a reply may, and leases lapse by themselves.
+        """
+        told = True
         for shard in self._shards:
-            self.drain(shard.number)
+            with shard.lock:
+                shard.draining = True
+                told = self._release_if_idle(shard, tell=told)
 
     def release_all(self) -> None:
         """Release at once; tasks that still run are fenced off by the next owner."""
+        told = True
         for shard in self._shards:
             with shard.lock:
-                self._release(shard)
+                told = self._release(shard, tell=told)
 
     # for an outage of the state store
 
@@ -304,17 +312,20 @@ class Shards:
         self._end(shard)
         self._wait(shard)
 
-    def _release_if_idle(self, shard: Shard) -> None:
+    def _release_if_idle(self, shard: Shard, *, tell: bool = True) -> bool:
         """A message that waits for a thread goes back; should it run after all, the epoch fences it."""
         if shard.delivery is None or shard.delivery.started_s is None:
-            self._release(shard)
+            return self._release(shard, tell=tell)
+        return tell
 
-    def _release(self, shard: Shard) -> None:
+    def _release(self, shard: Shard, *, tell: bool) -> bool:
+        """Whether the server could be told, if it was to be; else the lease lapses by itself."""
         if shard.epoch is not None:
-            _guarded(self._scripts.release, shard.number)  # else the lease lapses by itself
+            tell = tell and _guarded(self._scripts.release, shard.number)
             if shard.delivery is not None and shard.delivery.started_s is None:
                 self._end(shard)
             self._forget(shard)
+        return tell
 
     def _forget(self, shard: Shard) -> None:
         shard.epoch, shard.draining, shard.refuse = None, False, None
@@ -343,9 +354,14 @@ class Shards:
         return getattr(self._thread, "delivering", False)
 
 
-def _guarded(call: Callable[..., object], *arguments: object) -> None:
-    """Errors are the broker's; leases, epochs and sequence numbers make it safe to come again later."""
+def _guarded(call: Callable[..., object], *arguments: object) -> bool:
+    """Whether that went well.
+
+    Errors are the broker's; leases, epochs and sequence numbers make it safe to come again later.
+    """
     try:
         call(*arguments)
     except Exception as exc:  # noqa: BLE001 -- a broker's error must not end the loop or a thread of the pool
         logger.warning("A shard operation failed and is tried again: %s", type(exc).__name__)
+        return False
+    return True

@@ -358,6 +358,20 @@ def test_a_drain_releases_each_shard_when_its_task_has_ended(deployment: Deploym
     assert deployment.waiting(0) == [b"2"]
 
 
+def test_a_server_that_is_away_is_told_of_one_shard(
+    deployment: Deployment, worker: Worker, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A stop waits once for its reply, not for each shard; all of them are given up all the same."""
+    worker.claim(*range(COUNT))
+    with unreachable(worker):
+        worker.shards.drain_all()
+        worker.shards.release_all()
+    assert worker.shards.held() == {}
+    failed = [record for record in caplog.records if "A shard operation failed" in record.message]
+    assert len(failed) == 1
+    assert len(deployment.worker("b").owners(COUNT)) == COUNT
+
+
 def test_a_release_of_all_waits_for_no_task(deployment: Deployment, worker: Worker) -> None:
     """Also what still runs is released; the message is the head again."""
     worker.claim(0)
