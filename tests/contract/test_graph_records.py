@@ -229,14 +229,21 @@ def test_a_node_that_was_given_up_has_all_its_deaths_again_when_it_is_resumed(ap
 
 def test_patience_doubles_with_each_sending(opened):
     """A queue may just be long: each time the silence must last twice as long."""
+    asked_s, answered_s = [time.monotonic()], [0.0]  # of the calls that sent
     opened.hand_out("r")
-    waited_s = []
+
+    def sent_again() -> bool:
+        before_s = time.monotonic()
+        if not handed(opened.tend("r", 100)):
+            return False
+        asked_s.append(before_s)
+        answered_s.append(time.monotonic())
+        return True
+
     for _ in range(3):
-        since_s = time.monotonic()
-        eventually(lambda: handed(opened.tend("r", 100)))
-        waited_s.append(time.monotonic() - since_s)
-    assert waited_s[1] > 0.19
-    assert waited_s[2] > 0.39
+        eventually(sent_again)
+    assert answered_s[2] - asked_s[1] > 0.19
+    assert answered_s[3] - asked_s[2] > 0.39
 
 
 def test_a_node_that_only_waits_is_never_given_up(app, opened):

@@ -9,7 +9,7 @@ import pytest
 from opentelemetry import baggage, context, trace
 from redis import Redis
 from support.flows import FlowDeployment, says, wants
-from support.graphs import constant, graph_deployment, load
+from support.graphs import FUNCTIONS, constant, graph_deployment, load
 from support.polling import eventually
 from support.traces import Seen, TracedWorker, of_this_process, record_here
 
@@ -150,8 +150,7 @@ def test_a_graph_is_one_trace(traced: Traced) -> None:
 
 def test_a_loop_is_one_trace(traced: Traced) -> None:
     """The nodes of every iteration belong to it, also those that are handed out with no task at work."""
-    functions = {"bind": "test.first item", "update": "test.count", "done": "test.enough"}
-    loop = Loop("traced", {"only": Graph("only", [constant("a")])}, **functions)
+    loop = Loop("traced", {"only": Graph("only", [constant("a")])}, **FUNCTIONS)
     with Ditto(traced.settings) as ditto:
         run = ditto.run(loop, {"wanted": 3})
         run.get(TIMEOUT_S)

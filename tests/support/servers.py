@@ -11,6 +11,7 @@ from typing import Final
 import redis
 
 from ditto_tasks.embedded import EmbeddedServer, find_server_binary
+from ditto_tasks.errors import EmbeddedServerError
 from ditto_tasks.state.redis import StateClient, open_state_client
 from support.polling import eventually
 from support.proxies import TlsProxy, to_socket
@@ -24,6 +25,7 @@ STATE_ACL: Final = (
 # A sentinel takes no server for dead that a busy machine keeps from answering: a test says when one is.
 NEVER_MS: Final = 3_600_000
 PATIENT_MS: Final = "60000"  # the same of a cluster's nodes
+TRIES: Final = 3  # a port that was free may have been taken before its server binds it
 CLUSTER_NODES: Final = 3  # with fewer masters a cluster cannot vote
 SLOTS: Final = 16_384
 
@@ -53,7 +55,21 @@ class StateServer:
 def state_server(kind: str, folder: Path) -> Iterator[StateServer]:
     """A running state server of a kind."""
     with ExitStack() as stack:
-        yield _STARTERS[kind](stack, folder)
+        yield _started(stack, kind, folder)
+
+
+def _started(stack: ExitStack, kind: str, folder: Path) -> StateServer:
+    for left in reversed(range(TRIES)):
+        with ExitStack() as attempt:
+            try:
+                server = _STARTERS[kind](attempt, folder)
+            except EmbeddedServerError:
+                if not left:
+                    raise
+            else:
+                stack.push(attempt.pop_all())
+                return server
+    raise AssertionError("unreachable")
 
 
 def _start_unix(stack: ExitStack, _folder: Path) -> StateServer:
@@ -82,15 +98,16 @@ def _start_sentinel(stack: ExitStack, folder: Path) -> StateServer:
     replica_of = ["--replicaof", "127.0.0.1", str(ports[0])]
     replica = stack.enter_context(EmbeddedServer(extra_args=["--port", str(ports[1]), *replica_of]))
     eventually(lambda: _replicates(replica), 30, message="the replica does not follow")
-    _start_watcher(
-        stack, folder, port=ports[2], watched=ports[0]
-    )  # it asks for replicas at once, then rarely
+    # it asks for replicas at once, then rarely
+    watcher = _start_watcher(stack, folder, port=ports[2], watched=ports[0])
     url = f"redis+sentinel://127.0.0.1:{ports[2]}/state/2"
-    eventually(lambda: _watcher_sees_replica(ports[2]), 30, message="the sentinel does not see the replica")
+    eventually(
+        lambda: _watcher_sees_replica(ports[2], watcher), 30, message="the sentinel does not see the replica"
+    )
     return StateServer("sentinel", url, url, (main, replica), watcher_url=f"redis://127.0.0.1:{ports[2]}")
 
 
-def _start_watcher(stack: ExitStack, folder: Path, *, port: int, watched: int) -> None:
+def _start_watcher(stack: ExitStack, folder: Path, *, port: int, watched: int) -> subprocess.Popen[bytes]:
     config = folder / "sentinel.conf"
     config.write_text(
         f"port {port}\nbind 127.0.0.1\ndir {folder}\nsentinel monitor state 127.0.0.1 {watched} 1\n"
@@ -101,6 +118,7 @@ def _start_watcher(stack: ExitStack, folder: Path, *, port: int, watched: int) -
     )
     stack.callback(watcher.wait, 30)
     stack.callback(watcher.terminate)
+    return watcher
 
 
 def _replicates(server: EmbeddedServer) -> bool:
@@ -111,11 +129,13 @@ def _replicates(server: EmbeddedServer) -> bool:
         client.close()
 
 
-def _watcher_sees_replica(port: int) -> bool:
+def _watcher_sees_replica(port: int, watcher: subprocess.Popen[bytes]) -> bool:
+    if watcher.poll() is not None:
+        raise EmbeddedServerError("SERVER_NOT_STARTED", "the sentinel has ended")
     client = open_state_client(f"redis://127.0.0.1:{port}")
     try:
         replicas = client.sentinel_slaves("state")
-    except redis.ConnectionError:  # it does not listen yet
+    except (redis.ConnectionError, redis.TimeoutError):  # it does not listen yet, or somebody else does
         return False
     finally:
         client.close()
