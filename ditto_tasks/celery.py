@@ -92,6 +92,7 @@ class DittoCelery(Celery):
 
     amqp_cls = DittoAMQP  # type: ignore[assignment]  # a class does as well as its name
     task_cls = QUIET_TASK
+    events_cls = "ditto_tasks.worker.heartbeats:OneTryEvents"
 
     def __init__(self, settings: Settings, dependencies: Dependencies, nodes: NodeTable) -> None:
         self.settings = settings
