@@ -116,7 +116,7 @@ class ShardService:
     def end(self) -> None:
         """No task of this worker runs any more: let others have what is still held."""
         self.leave()  # not yet done if the worker stops while it connects
-        self.shards.nudge()  # what ended while the broker was away
+        self.shards.nudge(give_up=True)  # what ended while the broker was away
         self.shards.release_all()
         self._ended.set()
         if self._lease_thread.is_alive():

@@ -144,17 +144,15 @@ class Shards:
             state.draining = True
             self._release_if_idle(state)
 
-    def nudge(self) -> None:
-        """Move on what nothing else would: after a reconnect, a pause or an error."""
+    def nudge(self, *, give_up: bool = False) -> None:
+        """Move on what nothing else would: after a reconnect, a pause or an error.
+
+        `give_up`: end with the first shard of which the server can't be told.
+        """
         for shard in self._shards:
             with shard.lock:
-                if shard.delivery is None:
-                    self._wait(shard)
-                elif shard.delivery.ending is not None:
-                    _guarded(self._settle, shard)
-                elif shard.delivery.started_s is not None and not shard.delivery.start_noted:
-                    shard.delivery.marks = ()  # its task asks for itself by now
-                    _guarded(self._note_start, shard.delivery)
+                if not self._move_on(shard) and give_up:
+                    return
 
     def end_overdue(self) -> None:
         """Free the shards whose mutation takes too long: it is fenced off and its message refused."""
@@ -211,6 +209,18 @@ class Shards:
         return (shard.delivery for shard in self._shards if shard.delivery is not None)
 
     # under the shard's lock
+
+    def _move_on(self, shard: Shard) -> bool:
+        """Whether the server could be told what it had to be, if anything."""
+        delivery = shard.delivery
+        if delivery is None:
+            self._wait(shard)
+        elif delivery.ending is not None:
+            return _guarded(self._settle, shard)
+        elif delivery.started_s is not None and not delivery.start_noted:
+            delivery.marks = ()  # its task asks for itself by now
+            return _guarded(self._note_start, delivery)
+        return True
 
     def _may_take(self, shard: Shard) -> bool:
         return (

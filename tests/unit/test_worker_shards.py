@@ -372,6 +372,24 @@ def test_a_server_that_is_away_is_told_of_one_shard(
     assert len(deployment.worker("b").owners(COUNT)) == COUNT
 
 
+def test_at_a_stop_a_server_that_is_away_hears_of_one_end(
+    deployment: Deployment, worker: Worker, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Of several tasks that ended meanwhile: each would take as long as a reply may."""
+    worker.claim(0, 1, 2)
+    for shard in (0, 1, 2):
+        deployment.send(shard, b"%d" % shard)
+    worker.outlet.wake()
+    with unreachable(worker):
+        for place in (0, 1, 2):
+            worker.end(place)
+        caplog.clear()
+        worker.shards.nudge(give_up=True)
+    assert len([record for record in caplog.records if "A shard operation failed" in record.message]) == 1
+    worker.shards.nudge(give_up=True)
+    assert [deployment.in_flight(shard) for shard in (0, 1, 2)] == [[], [], []]
+
+
 def test_a_release_of_all_waits_for_no_task(deployment: Deployment, worker: Worker) -> None:
     """Also what still runs is released; the message is the head again."""
     worker.claim(0)
