@@ -29,6 +29,7 @@ from ditto_tasks.settings import Settings
 from ditto_tasks.task import TaskCall
 
 HEAR_S: Final = 0.5  # waiting for the first answer of a turn
+REST: Final = 0.5  # beside others, of the time that the last call took: theirs meet one call at most
 LOOK_AFTER_S: Final = 10.0  # a call is asked about that was not answered for so long, and then less often
 LOOK_AT_MOST_S: Final = 60.0  # far below the time for which errors are stored
 FAILURES: Final = 3  # of a call, before its error is its scopes' end
@@ -64,6 +65,7 @@ class CompressRun:
     planner: Planner
     pace: Pace
     clock: Callable[[], float] = time.monotonic
+    rest: Callable[[float], None] = time.sleep
     _out: dict[str, _Sent] = field(default_factory=dict)
     _failures: dict[str, int] = field(default_factory=dict)  # scope hash -> failed calls; 0: one was lost
 
@@ -83,12 +85,16 @@ class CompressRun:
     def turn(self) -> list[Row]:
         """Send what may be sent, wait for answers for a moment, and return the rows that are final now."""
         final = self._send()
+        since_s = self.clock()
         answers = self.rows.hear(HEAR_S)
+        heard_s = self.clock()
         for answer in answers:
-            self.pace.heard(beside=answer.beside, now_s=self.clock())
+            self.pace.heard(beside=answer.beside, now_s=heard_s)
         final += self._answered([answer.task_id for answer in answers])
         for task_id in [task_id for task_id, sent in self._out.items() if sent.look_at_s < self.clock()]:
             final += self._look(task_id)
+        if answers and self.pace.gives_way:
+            self.rest(REST * (heard_s - since_s))
         return final
 
     def _send(self) -> list[Row]:

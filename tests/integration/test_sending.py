@@ -130,7 +130,7 @@ def test_another_number_of_shards_is_refused(
     assert broker.get("ditto:default:shards:count") == "64"
     with pytest.raises(PublishError) as caught:
         configured(private_server, tmp_path, count=8).send_task("CONTEXT.UPDATE", kwargs={"scope": SCOPE})
-    assert caught.value.details == {"deployment": 64, "settings": 8}
+    assert caught.value.details == {"stored": 64, "configured": 8}
 
 
 def test_the_tenant_of_a_task_is_kept(app: DittoCelery, broker: "redis.Redis") -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 
 import pytest
@@ -133,6 +134,23 @@ def test_a_run_takes_little_beside_others(running: Running) -> None:
     running.now_s += default_settings().runtime.batch.quiet_ms / 1000
     running.turn(alone["task_id"])
     assert [len(call["kwargs"]["scopes"]) for call in running.turn()[0]] == [LARGE.scan] * 2
+
+
+def test_a_run_rests_between_its_calls_beside_others(running: Running) -> None:
+    """For half of what a call took; alone it goes on at once, and without an answer there is no rest."""
+    rests: list[float] = []
+    ticks = count()
+    running.run.rest = rests.append
+    running.run.clock = lambda: float(next(ticks))
+    running.run.add(scopes(1_000))
+    (first,), _ = running.turn()
+    running.turn(first["task_id"])
+    (second, _third), _ = running.turn()
+    assert rests == []
+    running.turn(second["task_id"], beside=True)
+    assert rests == [0.5]
+    running.turn()
+    assert rests == [0.5]
 
 
 def test_what_a_call_did_not_reach_is_sent_again(running: Running) -> None:
