@@ -131,6 +131,7 @@ class GraphRuns:
 
     def _computed(self, given: Given, compute: Compute) -> JsonValue:
         specification = given.specification
+        self._functions()  # what their module's extension opens is there before the first of them runs
         wire = specification.wire(given.input, given.outputs, self._functions)
         return compute({**wire, OPTIONS_KEY: {**specification.options, "deadlineMs": given.deadline_ms}})
 

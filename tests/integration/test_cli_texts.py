@@ -120,7 +120,7 @@ def test_modules_of_this_directory_are_found(tmp_path: Path) -> None:
 
     assert "extensions: " not in doctor("mine:extension")
     missing = doctor("nowhere:extension")
-    assert "extensions: nowhere:extension can't be imported" in missing
+    assert "nowhere can't be imported (there is no module nowhere)" in missing
     assert "DITTO_EXTENSIONS" in missing
     assert "memory: " not in missing
 
