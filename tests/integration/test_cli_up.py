@@ -27,7 +27,7 @@ class Up:
         self.log = folder / "up.log"
         variables = {name: value for name, value in os.environ.items() if not name.startswith("DITTO_")}
         command = ["-m", "ditto_tasks", "up", "--directory", str(folder / "data"), "--concurrency", "2"]
-        command += ["--flower-port", str(free_port()), *options]  # another test may start one on the usual port
+        command += ["--flower-port", str(free_port()), *options]  # the usual one may be in use
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
                 [sys.executable, "-u", *command], stdout=log, stderr=log, env=variables, cwd=folder
