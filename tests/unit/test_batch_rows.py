@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 import redis
@@ -158,10 +159,12 @@ class Session:
         epoch: int = 1,
         refuse: str | None = None,
         beside: bool = False,
+        task_id: str = "",
     ) -> object:
         names = sessions or (SESSION,)
         wire = {"run": RUN, "scopes": [{"sessionId": name} for name in names], "maxItems": BUDGET}
-        about = {"task_id": "t", "root_id": "t", "dependencies": self.app.dependencies}
+        task_id = task_id or uuid4().hex  # a run that is taken up again sends other calls
+        about = {"task_id": task_id, "root_id": task_id, "dependencies": self.app.dependencies}
         call = TaskCall(
             "BATCH.COMPRESS",
             wire,
@@ -322,9 +325,15 @@ def test_scopes_of_one_call_end_each_for_itself(session: Session) -> None:
 
 
 def test_a_death_between_two_commits_of_a_call_is_made_good(session: Session) -> None:
-    """The call runs again: what was committed is not done twice and has its sizes, the rest is done now."""
+    """The call runs again: what was committed is not done twice and has its sizes, the rest is done now.
+
+    A plan of before that had come to nothing does not pass for what was committed.
+    """
     store, newer = RedisContextStore(session.state), Operation("by the new owner", "h", epoch=9)
     store.commit(Scope(session_id="a:2"), newer, expected_version=None, next=context_of(LARGE))
+    stale = Row(scope=hash_of(SESSION), status="would-compress", removed_ids=("gone",))
+    planned = BatchRows(session.broker, deployment="default", run=RUN)
+    planned.plan({hash_of(SESSION): SCOPE}, {hash_of(SESSION): stale})
     with pytest.raises(ContextError, match="FENCED"):
         session.deliver(SESSION, "a:2", epoch=5)
     assert [operations_of(session.state, name) for name in (SESSION, "a:2")] == [1, 1]
@@ -389,6 +398,6 @@ def test_a_call_ends_when_its_time_is_up(
 @pytest.mark.parametrize("beside", [True, False])
 def test_a_run_is_told_of_calls_of_others(session: Session, beside: bool) -> None:
     """Who did a call of the run says whether it was at work for others, too."""
-    session.deliver(beside=beside)
+    session.deliver(beside=beside, task_id="t")
     rows = BatchRows(session.broker, deployment="default", run=RUN)
     assert rows.hear(1) == [Answer("t", beside=beside)]
