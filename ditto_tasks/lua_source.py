@@ -20,9 +20,9 @@ def lua_source(package: str, name: str) -> str:
 
 
 @cache
-def lua_script(package: str, *names: str) -> LuaScript:
-    """The last of the files of `<package>/lua`, with those before it as its prelude."""
-    text = "".join(lua_source(package, name) for name in names)
+def lua_script(package: str, name: str) -> LuaScript:
+    """The script `<package>/lua/<name>.lua`."""
+    text = lua_source(package, name)
     return LuaScript(text, lua_digest(text))
 
 

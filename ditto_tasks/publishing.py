@@ -15,7 +15,7 @@ from ditto_tasks.nodes import NodeType
 from ditto_tasks.routing import HIDDEN_ARGUMENTS, is_scoped, needs_shard, queue_of_shard, visible_arguments
 from ditto_tasks.serialization import NAME as SERIALIZER
 from ditto_tasks.serialization import dumps
-from ditto_tasks.sharding import is_shard_queue, shard_of, shard_queue
+from ditto_tasks.sharding import is_shard_queue
 from ditto_tasks.task import OPTIONS_KEY, VERSION, Reply
 from ditto_tasks.tenants import is_tenant, tenant_of
 from ditto_tasks.worker.keys import CHANNEL_HEADERS, SCOPE_HEADER, SENT_HEADER, TENANT_HEADER
@@ -85,7 +85,7 @@ def check_publish(
     version = wire.get("expectedVersion", "absent")
     if not isinstance(version, str) or not version:
         raise ContextError.invalid_input("/expectedVersion", "must be a nonempty string")
-    queue = shard_queue(shard_of(hashed, shards)) if needs_shard(row, wire) else None
+    queue = queue_of_shard(row, wire, shards) if row is not None and needs_shard(row, wire) else None
     ids = cast("Mapping[str, str]", scope)  # checked by scope_key
     return Publish(positional, wire, queue, hashed, ids.get("sessionId"), tenant_of(ids))
 

@@ -40,7 +40,7 @@ from ditto_tasks.pipelines.canvas import answer_request
 from ditto_tasks.pipelines.models import Answer, Search
 from ditto_tasks.pipelines.outcomes import output_of
 from ditto_tasks.pipelines.plan import steps_of
-from ditto_tasks.routing import needs_shard, shard_queue_of
+from ditto_tasks.routing import needs_shard, queue_of_shard
 from ditto_tasks.settings import child_environment, load_settings
 
 QUESTION: Final = "What happens when a worker dies in the middle of a task?"
@@ -184,4 +184,4 @@ def _places(
 
 
 def _queue(row: NodeType, wire: JsonObject, shards: int) -> str:
-    return shard_queue_of(wire["scope"], shards) if needs_shard(row, wire) else row.queue
+    return queue_of_shard(row, wire, shards) if needs_shard(row, wire) else row.queue

@@ -10,8 +10,9 @@ from uuid import uuid4
 import pytest
 import redis
 from click.testing import CliRunner, Result
+from support import graph_fixtures as fixtures
 from support.flows import FlowDeployment
-from support.graphs import constant, graph_deployment, load
+from support.graphs import constant, load
 from support.polling import eventually
 
 from ditto_tasks import Ditto
@@ -22,18 +23,7 @@ from ditto_tasks.pipelines.graphs import Graph
 CANARY = "canary-31f2"
 WAIT_S = 30.0
 SCOPE = {"sessionId": f"acme:{CANARY}"}
-
-
-@pytest.fixture(scope="module")
-def running() -> Iterator[FlowDeployment]:
-    with graph_deployment() as deployed, deployed.worker():
-        yield deployed
-
-
-@pytest.fixture(scope="module")
-def client(running: FlowDeployment) -> Iterator[Ditto]:
-    with Ditto(running.settings) as opened:
-        yield opened
+running, client = fixtures.running, fixtures.client
 
 
 @pytest.fixture

@@ -188,6 +188,12 @@ class Session:
     def row(self) -> Row | None:
         return self.rows(SESSION)[0]
 
+    def plan_what_comes_to_nothing(self) -> None:
+        """As if a worker had died after its plan and before its commit."""
+        stale = Row(scope=hash_of(SESSION), status="would-compress", removed_ids=("gone",))
+        rows = BatchRows(self.broker, deployment="default", run=RUN)
+        rows.plan({stale.scope: SCOPE}, {stale.scope: stale})
+
     def forget_row(self, *, keep_plan: bool) -> Row:
         """As if the worker had died after its commit, before its row."""
         row, key = self.row, f"ditto:default:batch:{RUN}"
@@ -331,9 +337,7 @@ def test_a_death_between_two_commits_of_a_call_is_made_good(session: Session) ->
     """
     store, newer = RedisContextStore(session.state), Operation("by the new owner", "h", epoch=9)
     store.commit(Scope(session_id="a:2"), newer, expected_version=None, next=context_of(LARGE))
-    stale = Row(scope=hash_of(SESSION), status="would-compress", removed_ids=("gone",))
-    planned = BatchRows(session.broker, deployment="default", run=RUN)
-    planned.plan({hash_of(SESSION): SCOPE}, {hash_of(SESSION): stale})
+    session.plan_what_comes_to_nothing()
     with pytest.raises(ContextError, match="FENCED"):
         session.deliver(SESSION, "a:2", epoch=5)
     assert [operations_of(session.state, name) for name in (SESSION, "a:2")] == [1, 1]
@@ -367,10 +371,7 @@ def test_a_scope_is_the_same_operation_in_whichever_call_it_comes(session: Sessi
 
 def test_a_plan_that_came_to_nothing_is_made_again(session: Session) -> None:
     """A worker died after its plan and before its commit: the next one plans by what is there now."""
-    scope = Scope(session_id=SESSION)
-    stale = Row(scope=hash_of(SESSION), status="would-compress", removed_ids=("gone",))
-    session_rows = BatchRows(session.broker, deployment="default", run=RUN)
-    session_rows.plan({hash_of(SESSION): scope}, {hash_of(SESSION): stale})
+    session.plan_what_comes_to_nothing()
     session.deliver(redelivered=True)
     row = session.row
     assert row is not None

@@ -106,6 +106,16 @@ def over(*scopes: Scope) -> list[Row]:
     return [Row(scope=scope_key(scope), status="over", before=Sizes(items=9, tokens=9)) for scope in scopes]
 
 
+def sent_together(running: Running, few: list[Scope]) -> dict[str, Any]:
+    """The one compression that is sent after a scan has found these over budget."""
+    running.run.add(few)
+    (scan,), _ = running.turn()
+    running.rows.put(over(*few), told=scan["task_id"])
+    running.run.turn()
+    (together,), _ = running.turn()
+    return together
+
+
 def sessions(sent: list[dict[str, Any]]) -> list[list[str]]:
     """The sessions of each call that was sent."""
     return [[scope["sessionId"] for scope in call["kwargs"]["scopes"]] for call in sent]
@@ -173,12 +183,7 @@ def test_what_a_call_did_not_reach_is_sent_again(running: Running) -> None:
 
 def test_a_scope_that_kills_workers_takes_no_other_with_it(running: Running) -> None:
     """A call of several scopes that was given up goes again scope by scope: what fails alone has failed."""
-    few = scopes(3)
-    running.run.add(few)
-    (scan,), _ = running.turn()
-    running.rows.put(over(*few), told=scan["task_id"])
-    running.run.turn()
-    (together,), _ = running.turn()
+    together = sent_together(running, scopes(3))
     assert sessions([together]) == [["a:0", "a:1", "a:2"]]
     ends = {"a:0": "compressed", "a:1": "DEAD_LETTERED", "a:2": "compressed"}
     assert fail(running, together) == []
@@ -210,11 +215,7 @@ def test_a_call_that_fails_again_and_again_is_its_scopes_end(running: Running) -
 def test_word_that_went_elsewhere_is_not_waited_for(running: Running) -> None:
     """The news of a compression is lost, or heard by a second process of the run: its rows tell."""
     few = scopes(2)
-    running.run.add(few)
-    (scan,), _ = running.turn()
-    running.rows.put(over(*few), told=scan["task_id"])
-    running.run.turn()
-    (together,), _ = running.turn()
+    together = sent_together(running, few)
     ended = Row(scope=scope_key(few[0]), status="compressed")
     running.rows.put([ended], told="of another process")
     running.now_s += LOOK_AFTER_S + 1

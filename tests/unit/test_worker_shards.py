@@ -261,8 +261,8 @@ def test_a_task_that_found_its_thread_counts_as_started(deployment: Deployment, 
     assert deployment.client.hexists(KEYS.shard(0), "started")
 
 
-def test_a_thread_that_ends_a_task_marks_the_one_it_picks_up(deployment: Deployment, worker: Worker) -> None:
-    """In a full pool the next message is marked as started by the call that settles the one before."""
+def one_that_waits(deployment: Deployment, worker: Worker) -> Delivery:
+    """The delivery of shard 1, which found the pool full while the one of shard 0 runs."""
     worker.claim(0, 1)
     deployment.send(0, b"runs")
     worker.outlet.wake()
@@ -270,7 +270,12 @@ def test_a_thread_that_ends_a_task_marks_the_one_it_picks_up(deployment: Deploym
     deployment.send(1, b"waits")
     worker.outlet.watch(1)
     worker.outlet.wake()
-    worker.outlet.waiting = [worker.outlet.delivered[1]]
+    return worker.outlet.delivered[1]
+
+
+def test_a_thread_that_ends_a_task_marks_the_one_it_picks_up(deployment: Deployment, worker: Worker) -> None:
+    """In a full pool the next message is marked as started by the call that settles the one before."""
+    worker.outlet.waiting = [one_that_waits(deployment, worker)]
     assert not deployment.client.hexists(KEYS.shard(1), "started")
     worker.end(0)
     assert deployment.client.hexists(KEYS.shard(1), "started")
@@ -282,14 +287,7 @@ def test_a_start_that_could_not_be_noted_is_noted_later(
     deployment: Deployment, worker: Worker, by_settling: bool
 ) -> None:
     """Whoever was to tell the server: a death counts as soon as the server can be told."""
-    worker.claim(0, 1)
-    deployment.send(0, b"runs")
-    worker.outlet.wake()
-    worker.outlet.free = False
-    deployment.send(1, b"waits")
-    worker.outlet.watch(1)
-    worker.outlet.wake()
-    waiting = worker.outlet.delivered[1]
+    waiting = one_that_waits(deployment, worker)
     with unreachable(worker):
         if by_settling:
             worker.outlet.waiting = [waiting]

@@ -3,8 +3,7 @@
 -- KEYS[1] rows, [2] news, then the tombstones of each scope
 -- ARGV[1] ms that both are kept, [2] news, then of each scope its hash, row, '1' if the row is final, number of
 --      tombstones, and final row if there is one of these
--- returns the number of rows that were refused
-local tombstone, refused = 3, 0
+local tombstone = 3
 for place = 3, #ARGV, 5 do
     local scope, row, final, owners = ARGV[place], ARGV[place + 1], ARGV[place + 2], tonumber(ARGV[place + 3])
     local erased = false
@@ -14,7 +13,6 @@ for place = 3, #ARGV, 5 do
     end
     if erased then
         row, final = ARGV[place + 4], "1"
-        refused = refused + 1
     end
     if final == "1" then
         redis.call("HSETNX", KEYS[1], scope, row)
@@ -29,4 +27,3 @@ end
 redis.call("RPUSH", KEYS[2], ARGV[2])
 redis.call("PEXPIRE", KEYS[1], ARGV[1])
 redis.call("PEXPIRE", KEYS[2], ARGV[1])
-return refused
